@@ -1,27 +1,32 @@
-// `npm run bench:import -- --python PATH [--keep FOLDER] [NAME …]`: the number of people's networks that `spillway import` takes. In: networks of torchvision, timm and
-// segmentation-models-pytorch, as both exporters of PyTorch write them, untrained and trained (bench/import/networks.py). Out: "N of M" for each, and
-// the first reason of each refusal; without names, into bench/results/import.json. `--keep` keeps the files for the next run: the export takes most of
-// the time. Invariant: a network that PyTorch cannot export does not count.
-import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+// `npm run bench:import -- --python PATH [--programs | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that `spillway import`
+// takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and the reasons of
+// refusals; without names, into bench/results. `--losses`: a sample trains 20 steps, and the losses are compared with PyTorch's. `--keep` keeps the
+// files: the export takes most of the time. Invariant: a network that PyTorch cannot export does not count.
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
 import { errorText } from '../src/errors/errors'
-import { importedFrom } from '../src/exchange/import'
-import { readOnnx } from '../src/exchange/read'
+import { importedFrom, openModel } from '../src/exchange/import'
 import { sourceText } from '../src/exchange/source'
 import { record } from './sides'
 
-const EXPORTERS = ['dynamo', 'legacy'] as const
-const STATES = ['trained', 'untrained'] as const
-
 const { values: given, positionals: names } = parseArgs({
-  options: { python: { type: 'string', default: 'python3' }, keep: { type: 'string' } },
+  options: {
+    python: { type: 'string', default: 'python3' },
+    keep: { type: 'string' },
+    programs: { type: 'boolean', default: false },
+    losses: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
+
+const { script, exporters, states, result } = given.programs
+  ? { script: 'programs.py', exporters: ['export'], states: ['train', 'eval'], result: 'programs' }
+  : { script: 'networks.py', exporters: ['dynamo', 'legacy'], states: ['trained', 'untrained'], result: 'import' }
 
 interface Exported {
   readonly name: string
@@ -33,9 +38,9 @@ interface Exported {
 
 /** Why the file is refused; undefined if it is taken. */
 const refusal = (path: string): string | undefined => {
-  const file = readOnnx(path)
+  const file = openModel(path)
   const made = isLeft(file) ? file : importedFrom(file.right, {})
-  if (isLeft(made)) return errorText(made.left).replace(/^.*?\.onnx is refused: /, '')
+  if (isLeft(made)) return errorText(made.left).replace(/^.*?\.(onnx|pt2) is refused: /, '')
   sourceText({ input: made.right.model.input, nets: made.right.nets, head: [] })
   return undefined
 }
@@ -56,8 +61,9 @@ interface Tried extends Exported {
 
 const triedIn = async (folder: string): Promise<readonly Tried[]> => {
   const tried: Tried[] = []
-  const script = join(__dirname, 'import/networks.py')
-  const python = spawn(given.python, [script, folder, ...names], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const python = spawn(given.python, [join(__dirname, 'import', script), folder, ...names], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const ended = new Promise<number | null>((resolve, reject) => python.on('error', reject).on('close', resolve))
   for await (const line of createInterface({ input: python.stdout })) {
     const one = JSON.parse(line) as Exported
@@ -86,12 +92,70 @@ const resultOf = (tried: readonly Tried[], exporter: string, state: string): Res
   }
 }
 
+// ---------------------------------------------------------------- losses
+
+interface Sample {
+  readonly name: string
+  readonly folder: string
+  readonly lr: number
+  readonly steps: number
+}
+
+/** The largest difference of losses, relative to them. */
+const apart = (a: readonly number[], b: readonly number[]): number =>
+  Math.max(...b.map((w, i) => Math.abs((a[i] ?? NaN) - w) / Math.abs(w)))
+
+const comparedIn = ({ name, folder, lr, steps }: Sample) => {
+  const at = (file: string): string => join(folder, file)
+  const spillway = (...args: readonly string[]): string =>
+    execFileSync(process.execPath, [join(__dirname, '../scripts/spillway.js'), ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+      stdio: 'pipe',
+    })
+  spillway('import', at('net.pt2'), '--out', at('net.ts'), '--batch', '4')
+  const training = ['--data', at('data'), '--steps', `${steps}`, '--lr', `${lr}`, '--momentum', '0.9']
+  const { losses } = JSON.parse(
+    spillway('train', at('net.ts'), '--weights', at('net.safetensors'), '--loss', 'cross-entropy', ...training, '--json'),
+  ) as { readonly losses: readonly number[] }
+  const { single, double } = JSON.parse(readFileSync(at('losses.json'), 'utf8')) as Readonly<Record<string, readonly number[]>>
+  return { name, difference: apart(losses, single!), own: apart(single!, double!), fall: 1 - double![steps - 1]! / double![0]! }
+}
+
+const compared = (folder: string): void => {
+  const lines = execFileSync(given.python, [join(__dirname, 'import/programs.py'), '--losses', folder, ...names], {
+    encoding: 'utf8',
+  })
+  const samples = lines
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Sample)
+  const results = samples.map((sample) => {
+    const result = comparedIn(sample)
+    const { name, difference, own, fall } = result
+    console.log(
+      `${name}: ${sample.steps} losses differ by at most ${difference.toExponential(1)}, PyTorch's in single and double precision by ` +
+        `${own.toExponential(1)}; they fall by ${(100 * fall).toFixed(1)} %`,
+    )
+    return result
+  })
+  if (names.length === 0) record('programs-losses', { results })
+}
+
+const counted = async (folder: string): Promise<void> => {
+  const tried = await triedIn(folder)
+  const results = exporters.flatMap((exporter) => states.map((state) => resultOf(tried, exporter, state)))
+  for (const { exporter, state, taken, of } of results) console.log(`${exporter}, ${state}: ${taken} of ${of} networks import`)
+  if (names.length === 0) record(result, { results })
+}
+
 const main = async (): Promise<void> => {
   const folder = given.keep ?? mkdtempSync(join(tmpdir(), 'spillway-import-'))
-  const tried = await triedIn(folder).finally(() => given.keep === undefined && rmSync(folder, { recursive: true }))
-  const results = EXPORTERS.flatMap((exporter) => STATES.map((state) => resultOf(tried, exporter, state)))
-  for (const { exporter, state, taken, of } of results) console.log(`${exporter}, ${state}: ${taken} of ${of} networks import`)
-  if (names.length === 0) record('import', { results })
+  try {
+    await (given.losses ? compared(folder) : counted(folder))
+  } finally {
+    if (given.keep === undefined) rmSync(folder, { recursive: true })
+  }
 }
 
 void main()

@@ -164,4 +164,5 @@ def main(folder, *names):
                     print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), file=lines, flush=True)
 
 
-main(*sys.argv[1:])
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -66,6 +66,7 @@ const furnish = async (): Promise<void> => {
   write('cut.npy', array('f4', [4, 3, 8, 8]).subarray(0, 500))
   write('cut.safetensors', Buffer.from([255, 0, 0, 0, 0, 0, 0, 0, 123]))
   write('cut.onnx', 'no protocol buffer')
+  write('cut.pt2', Buffer.from('PK\x03\x04 no archive'))
   write('keys.json', '{"train":{"bacth":8}}\n')
   write('values.json', '{"train":{"batch":"eight"}}\n')
   write('plan.json', '{"format":"spillway-plan","version":1,"checksum":"0","plan":{}}\n')
@@ -228,6 +229,7 @@ const GROUPS: readonly Group[] = [
       'import cut.onnx --out new.ts',
       'import nowhere.onnx --out new.ts',
       'import text.txt --out new.ts',
+      'import cut.pt2 --out new.ts',
     ],
   },
   {

@@ -6,7 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type SpillwayError, usage } from '../errors/errors'
 import { placesOf, tryExportOnnx } from '../exchange/export'
-import { importing } from '../exchange/import'
+import { importing, unsupportedIn } from '../exchange/import'
 import { showCount, showShape, showSize } from '../report/format'
 import { CODE_FILES, looksLikeFile } from './load'
 import { live } from './live'
@@ -54,7 +54,22 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
 export interface ImportCommandOptions extends Omit<InputOptions, 'classes'> {
   readonly out?: string
   readonly save?: string
+  readonly listUnsupported?: boolean
 }
+
+const listed = (file: string, o: ImportCommandOptions, out: Output): Done =>
+  pipe(
+    unsupportedIn(file, { image: o.image, batch: o.batch }),
+    E.map((found) => {
+      const lines = [...found].map(([node, why]) => `${node}: ${why}`)
+      return out.answer(
+        { file, unsupported: lines },
+        lines.length === 0
+          ? `${file}: every node is supported`
+          : `${file}: ${lines.length} unsupported nodes\n${lines.join('\n')}`,
+      )
+    }),
+  )
 
 const newModelFile = (path: string): Either<SpillwayError, string> =>
   looksLikeFile(path) && path.endsWith('.ts')
@@ -62,12 +77,15 @@ const newModelFile = (path: string): Either<SpillwayError, string> =>
     : E.left(usage(`--out: '${path}' is not a TypeScript file; its name must end with .ts`, undefined))
 
 export const importModel = (file: string, o: ImportCommandOptions, out: Output): Done =>
+  o.listUnsupported ? listed(file, o, out) : imported(file, o, out)
+
+const imported = (file: string, o: ImportCommandOptions, out: Output): Done =>
   pipe(
     given(o.out, '--out', 'the model file to write, e.g. my-net.ts'),
     E.flatMap(newModelFile),
     E.filterOrElse(
       () => !CODE_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
-      () => usage(`import takes an ONNX file, but '${file}' is a model file`),
+      () => usage(`import takes an ONNX file or a .pt2 file of torch.export.save, but '${file}' is a model file`),
     ),
     E.tap(() => E.right(live.show(`reading ${file}`))),
     E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
@@ -77,6 +95,14 @@ export const importModel = (file: string, o: ImportCommandOptions, out: Output):
       if (made.constants.length > 0)
         note(
           `these weights are one number for all channels and become constants, which are not trained: ${made.constants.slice(0, 12).join(', ')}`,
+        )
+      if (made.buffers.length > 0)
+        note(
+          `these buffers of the program become weights and are trained, unless you freeze them: ${made.buffers.slice(0, 12).join(', ')}`,
+        )
+      if (made.left.length > 0)
+        note(
+          `these modules drop whole channels in training; they have no layer and are left out: ${made.left.slice(0, 12).join(', ')}`,
         )
       return out.answer(
         made,

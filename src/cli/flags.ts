@@ -553,9 +553,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--external-data', 'write the weights to a separate file (default: only above 2 GiB)')
       .action((model, o) => run((out) => exchange().exportModel(model, o, out))),
   import: (c, run) =>
-    sizeOptions(c.argument('<file>', 'an ONNX file'))
+    sizeOptions(c.argument('<file>', 'an ONNX file, or a .pt2 file of torch.export.save'))
       .option('--out <file>', 'TypeScript model file to write')
       .option('--save <file>', 'weights file to write (default: beside --out, as .safetensors)')
+      .option('--list-unsupported', 'list all unsupported nodes, and write nothing')
       .action((file, o) => run((out) => exchange().importModel(file, o, out))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>

@@ -105,6 +105,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
       '--plot',
     ],
     '--external-data',
+    '--list-unsupported',
   ],
   'Configuration:': ['--config', '--no-config'],
 }
@@ -143,7 +144,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
   verify: ['spillway plan resnet18 --budget 300MiB --save plan.json', 'spillway verify plan.json'],
   compare: ['spillway compare resnet18 --image 224 --batch 8 --machine v100-pcie-16g --csv compare.csv --plot compare.svg'],
   export: ['spillway export --weights net.safetensors --out net.onnx'],
-  import: ['spillway import net.onnx --out my-net.ts'],
+  import: ['spillway import net.onnx --out my-net.ts', 'spillway import net.pt2 --list-unsupported'],
   doctor: ['spillway doctor'],
   completion: ['spillway completion bash > ~/.local/share/bash-completion/completions/spillway'],
 }

@@ -1,4 +1,4 @@
-// `importOnnx`: an ONNX file as a model file in TypeScript and its weights. In: the file. Out: both files. Invariant: the net has been
+// `importOnnx`: an ONNX file, or a program of `torch.export`, as a model file in TypeScript and its weights. In: the file. Out: both files. Invariant: the net has been
 // elaborated, with exactly the parameters that the weights have, before a byte is written.
 import { basename } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -18,6 +18,8 @@ import { type Written, writeWholeText } from '../files/whole'
 import { commentText } from '../stage/literal'
 import { modelState } from '../train/weights'
 import { forwardOf } from './export'
+import { asOnnx } from './aten'
+import { isArchive, readProgram } from './pt2'
 import { type OnnxFile, readOnnx } from './read'
 import { sourceText } from './source'
 import type { Parameter } from './reading'
@@ -74,6 +76,10 @@ export interface ImportResult extends Written {
   readonly copied: readonly string[]
   /** Names of weights that are one number for all channels. They become constants, which are not trained. */
   readonly constants: readonly string[]
+  /** Names of buffers of a PyTorch program that became weights, which are trained unless you freeze them. */
+  readonly buffers: readonly string[]
+  /** Modules of a PyTorch program that drop whole channels in training. They have no layer and are left out. */
+  readonly left: readonly string[]
 }
 
 /** A model of an ONNX file, and its weights. */
@@ -83,6 +89,8 @@ export interface Imported {
   readonly parameters: readonly Parameter[]
   readonly copied: readonly string[]
   readonly constants: readonly string[]
+  readonly buffers: readonly string[]
+  readonly left: readonly string[]
 }
 
 /** At the batch that the file has; a norm that has one value a channel then asks for two. */
@@ -110,10 +118,40 @@ const complete = (file: OnnxFile, model: Model, parameters: readonly Parameter[]
     }),
   )
 
-/** An ONNX file as a model, before anything is written. */
-export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'batch'>): Either<SpillwayError, Imported> =>
+/** An ONNX file, or a program of torch.export: a zip archive. */
+export const openModel = (path: string): Either<SpillwayError, OnnxFile> =>
   pipe(
-    takeOnnx(file, { ...(o.image ? { height: o.image[0], width: o.image[1] } : {}), ...(o.batch ? { batch: o.batch } : {}) }),
+    isArchive(path),
+    E.flatMap((isZip) => (isZip ? pipe(readProgram(path), E.map(asOnnx)) : readOnnx(path))),
+  )
+
+type Sizes = Pick<ImportOptions, 'image' | 'batch'>
+const override = (o: Sizes) => ({
+  ...(o.image ? { height: o.image[0], width: o.image[1] } : {}),
+  ...(o.batch ? { batch: o.batch } : {}),
+})
+
+/** The nodes of a file that are refused, each with its reason. */
+export const unsupportedIn = (path: string, o: Sizes): Either<SpillwayError, ReadonlyMap<string, string>> =>
+  pipe(
+    openModel(path),
+    E.flatMap((file) => {
+      const found = new Map<string, string>()
+      const taken = takeOnnx(file, override(o), found)
+      return found.size > 0
+        ? E.right(found)
+        : pipe(
+            taken,
+            E.flatMap(() => importedFrom(file, o)),
+            E.map(() => found),
+          )
+    }),
+  )
+
+/** An ONNX file as a model, before anything is written. */
+export const importedFrom = (file: OnnxFile, o: Sizes): Either<SpillwayError, Imported> =>
+  pipe(
+    takeOnnx(file, override(o)),
     E.bindTo('taken'),
     E.bind('nets', ({ taken }) => pipe(netsOf(taken.steps, taken.output), E.mapLeft(file.refused))),
     E.filterOrElse(
@@ -129,6 +167,8 @@ export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'b
       parameters,
       copied: taken.copied,
       constants: taken.constants,
+      buffers: taken.buffers.filter((name) => parameters.some((p) => p.name === name)),
+      left: file.left ?? [],
     })),
   )
 
@@ -167,10 +207,10 @@ export const bytesOf = (p: Parameter): Either<SpillwayError, Uint8Array> =>
 const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.type, shape: p.shape, read: () => bytesOf(p) })
 
 /**
- * Creates a typed model file and a weights file from an ONNX file, or returns the error. `importOnnx` throws it
- * instead.
+ * Creates a typed model file and a weights file from an ONNX file or a program of `torch.export`, or returns the
+ * error. `importOnnx` throws it instead.
  *
- * @param path The ONNX file.
+ * @param path The ONNX file, or the `.pt2` file of `torch.export.save`.
  * @param o Output files and input size.
  * @example
  * const answer = tryImportOnnx('net.onnx', { out: 'my-net.ts' })
@@ -183,7 +223,7 @@ const placesOf = (
   { out, save }: Pick<ImportOptions, 'out' | 'save'>,
   named: (option: string) => string,
 ): Either<SpillwayError, void> =>
-  checkedPlaces(reading('the ONNX file', path), [
+  checkedPlaces(reading('the file to import', path), [
     ...writing(named('out'), 'model', out),
     ...writing(named('save'), 'weights', save),
   ])
@@ -198,7 +238,7 @@ export const importing = (
     knownIn(OPTIONS)(o),
     E.map(() => ({ save: o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors` })),
     E.tap(({ save }) => placesOf(path, { ...o, save }, named)),
-    E.bind('file', () => readOnnx(path)),
+    E.bind('file', () => openModel(path)),
     E.bind('made', ({ file }) => importedFrom(file, o)),
     E.bind('weights', ({ made, save }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
     E.tap(({ made: { model, nets }, save }) =>
@@ -211,7 +251,7 @@ export const importing = (
         }),
       ),
     ),
-    E.map(({ made: { model, parameters, copied, constants }, save, weights }) => ({
+    E.map(({ made: { model, parameters, copied, constants, buffers, left }, save, weights }) => ({
       ...weights,
       out: o.out,
       save,
@@ -221,15 +261,17 @@ export const importing = (
       output: model.output,
       copied,
       constants,
+      buffers,
+      left,
     })),
   )
 
 /**
- * Creates a typed model file and a weights file from an ONNX file of a convolutional network. An operator
- * without a counterpart is refused with the name of its node. It throws a `SpillwayException`; `tryImportOnnx`
- * returns the error.
+ * Creates a typed model file and a weights file from a convolutional network in an ONNX file or a program of
+ * `torch.export`. An operator without a counterpart is refused with the name of its node. It throws a
+ * `SpillwayException`; `tryImportOnnx` returns the error.
  *
- * @param path The ONNX file.
+ * @param path The ONNX file, or the `.pt2` file of `torch.export.save`.
  * @param o Output files and input size.
  * @example const { layers } = importOnnx('net.onnx', { out: 'my-net.ts' })
  */

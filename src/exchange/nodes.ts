@@ -6,7 +6,7 @@ import { type AttributeProto, ATTRIBUTE, ELEMENT, type NodeProto, type TensorPro
 export type Dims = readonly (number | 'batch')[]
 export type Attributes = Readonly<Record<string, number | string | readonly number[] | { readonly float: number }>>
 
-const attribute = ([name, value]: readonly [string, Attributes[string]]): AttributeProto => {
+export const attribute = ([name, value]: readonly [string, Attributes[string]]): AttributeProto => {
   if (typeof value === 'string') return { name, type: ATTRIBUTE.STRING, s: Buffer.from(value) }
   if (typeof value === 'number') return { name, type: ATTRIBUTE.INT, i: value }
   return 'float' in value ? { name, type: ATTRIBUTE.FLOAT, f: value.float } : { name, type: ATTRIBUTE.INTS, ints: value }
@@ -22,12 +22,12 @@ export const valueInfo = (name: string, dims: Dims, elemType: number = ELEMENT.F
   },
 })
 
-const int64s = (ns: readonly number[]): TensorProto => ({
+export const int64s = (ns: readonly number[]): TensorProto => ({
   dims: [ns.length],
   dataType: ELEMENT.INT64,
   rawData: new Uint8Array(BigInt64Array.from(ns, BigInt).buffer),
 })
-const floats = (ns: readonly number[], dims: readonly number[]): TensorProto => ({
+export const floats = (ns: readonly number[], dims: readonly number[]): TensorProto => ({
   dims,
   dataType: ELEMENT.FLOAT,
   rawData: new Uint8Array(Float32Array.from(ns).buffer),

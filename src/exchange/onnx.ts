@@ -15,6 +15,8 @@ export const ATTRIBUTE = { FLOAT: 1, INT: 2, STRING: 3, TENSOR: 4, FLOATS: 6, IN
 /** Element types of tensors. */
 export const ELEMENT = { FLOAT: 1, UINT8: 2, INT32: 6, INT64: 7, BOOL: 9, FLOAT16: 10, DOUBLE: 11, BFLOAT16: 16 } as const
 export const EXTERNAL = 1
+/** The domain of a program's nodes that ONNX does not have. */
+export const OWN = 'spillway'
 
 export interface TensorProto {
   readonly name?: string
@@ -45,6 +47,9 @@ export interface NodeProto {
   readonly input?: readonly string[]
   readonly output?: readonly string[]
   readonly attribute?: readonly AttributeProto[]
+  /** Nodes of PyTorch programs have two more facts: the operator in messages, and the reason if ONNX has no counterpart. */
+  readonly called?: string
+  readonly fault?: string
 }
 export interface DimensionProto {
   readonly dimValue?: Int64

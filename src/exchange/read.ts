@@ -33,14 +33,20 @@ export interface Tensor {
   readonly name: string
   readonly type: TensorType
   readonly dims: readonly number[]
+  /** True for a buffer of a PyTorch program, which PyTorch does not train. */
+  readonly isFixed?: boolean
   readonly read: () => Either<SpillwayError, Uint8Array>
 }
 
+/** A graph of ONNX nodes: of an ONNX file, or of a PyTorch program (aten.ts). */
 export interface OnnxFile {
   readonly path: string
-  readonly model: ModelProto
   readonly graph: GraphProto
   readonly opset: number
+  /** Modules of a program that have no layer and only act in training. */
+  readonly left?: readonly string[]
+  /** True for a program, whose nodes are written for the size of its example. */
+  readonly isSized?: true
   /** Words of ours about this file. */
   readonly refused: (reason: string) => SpillwayError
   readonly tensor: (t: TensorProto, called: string) => Either<SpillwayError, Tensor>
@@ -87,7 +93,7 @@ const outside = (path: string, t: TensorProto, bytes: number, refused: Refused):
   })
 }
 
-const tensorOf =
+export const tensorOf =
   (path: string, refused: Refused) =>
   (t: TensorProto, called: string): Either<SpillwayError, Tensor> => {
     const type = TYPES[t.dataType ?? 0]
@@ -142,7 +148,7 @@ export const readOnnx = (path: string): Either<SpillwayError, OnnxFile> => {
         ),
       )
     }),
-    E.map((read) => ({ path, ...read, refused, tensor: tensorOf(path, refused) })),
+    E.map(({ graph, opset }) => ({ path, graph, opset, refused, tensor: tensorOf(path, refused) })),
   )
 }
 

@@ -7,6 +7,7 @@ import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
 import type { SpillwayError } from '../errors/errors'
+import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
 import { type Meaning, nodeText, type Weight } from './symbols'
@@ -93,6 +94,8 @@ export class Reading {
   readonly copied = new Set<string>()
   /** The weights of the file that are constants of a layer, and so not trained. */
   readonly constants = new Set<string>()
+  /** Buffers of a PyTorch program that are parameters of a layer. */
+  readonly buffers = new Set<string>()
   private readonly joins = new Map<string, number>()
   private readonly shared = new Map<string, number>()
   /** The steps whose value is rolled in the file, and not in the net. */
@@ -237,6 +240,29 @@ export class Reading {
   bind(name: string, symbol: Meaning): void {
     this.symbols.set(name, symbol)
   }
+  /** Gives the results of a refused node their declared sizes, so that later nodes can be read. */
+  standIn(why: string): void {
+    const given = (this.node.input ?? []).map((name) => this.symbols.get(name))
+    const forms = given.flatMap((s) => (s?.tag === 'data' ? [s.form] : []))
+    for (const name of this.node.output ?? []) {
+      const info = (this.file.graph.valueInfo ?? []).find((v) => v.name === name)
+      const sizes = (info?.type?.tensorType?.shape?.dim ?? []).map((d) => numberOf(d.dimValue ?? 0))
+      const [, a = 0, b = 0, c = 0] = sizes
+      const known = (
+        [
+          ['image', 4, [LOOKED_AT, a, b, c]],
+          ['last', 4, [LOOKED_AT, c, a, b]],
+          ['flat', 2, [LOOKED_AT, a, 1, 1]],
+        ] as const
+      ).find(([form, rank, shape]) => forms.includes(form) && sizes.length === rank && shape.every((n) => n > 0))
+      if (known === undefined) this.symbols.set(name, { tag: 'odd', node: this.node, why })
+      else {
+        const [form, , shape] = known
+        this.steps.push({ kind: 'input', ins: [], shape, node: nodeText(this.node) })
+        this.symbols.set(name, { tag: 'data', step: this.steps.length - 1, form })
+      }
+    }
+  }
   odd(why: string): void {
     this.is({ tag: 'odd', node: this.node, why })
   }
@@ -299,6 +325,7 @@ export class Reading {
       refuse(`'${weight.tensor.name}' has type ${weight.tensor.type}; allowed: F32, F16, BF16, F64`)
     if (this.owned.has(weight.tensor.name)) this.copied.add(weight.tensor.name)
     this.owned.add(weight.tensor.name)
+    if (weight.tensor.isFixed && !/\.running_(mean|var)$/.test(name)) this.buffers.add(name)
     this.parameters.push({ ...weight, name, shape })
   }
   /** A parameter that was given to a layer, which becomes another one. */

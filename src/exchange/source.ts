@@ -42,7 +42,7 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   convTranspose2d: (l) => weightedText(l, TRANSPOSED, 'out', 'kernel'),
   linear: (l) => weightedText(l, { bias: true }, 'out'),
   pixelLinear: (l) => weightedText(l, { bias: true }, 'out'),
-  batchNorm: (l) => weightedText(l, { eps: 1e-5 }),
+  batchNorm: (l) => weightedText(l, { frozen: false, eps: 1e-5 }),
   layerNorm: (l) => weightedText(l, { eps: 1e-5 }),
   groupNorm: (l) => weightedText(l, { affine: true, eps: 1e-5 }, 'groups'),
   instanceNorm: (l) =>
@@ -69,6 +69,8 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   clamp: (l) => `clamp(${textOf(l['low'])}, ${textOf(l['high'])})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,
   localResponseNorm: (l) => `localResponseNorm(${textOf(l['size'])}${options(l, { alpha: 1e-4, beta: 0.75, k: 1 })})`,
+  dropout: (l) => `dropout(${textOf(l['p'])}${named(l)})`,
+  stochasticDepth: (l) => `stochasticDepth(${textOf(l['p'])}${named(l)})`,
   reflectionPad2d: (l) => `reflectionPad2d(${textOf(l['pad'])})`,
   upsample: upsampleText,
   identity: () => 'identity',

@@ -140,4 +140,4 @@ export type Meaning =
   | { readonly tag: 'odd'; readonly node: NodeProto; readonly why: string }
 
 /** `node 'conv1' (Conv)`. */
-export const nodeText = (n: NodeProto): string => `node '${n.name || (n.output?.[0] ?? '')}' (${n.opType ?? ''})`
+export const nodeText = (n: NodeProto): string => `node '${n.name || (n.output?.[0] ?? '')}' (${n.called ?? n.opType ?? ''})`

@@ -130,10 +130,21 @@ export const biasedScores = (r: Reading): boolean => {
   return true
 }
 
+/** A few places are folded numbers. */
+const asWeight = (s: Meaning): Meaning => {
+  if (s.tag !== 'sizes') return s
+  const bytes = new Uint8Array(BigInt64Array.from(s.sizes, (n) => BigInt(n === 'batch' ? -1 : n)).buffer)
+  const dims = s.dims ?? [s.sizes.length]
+  return {
+    tag: 'weight',
+    weight: { tensor: { name: '', type: 'I64', dims, read: () => E.right(bytes) }, dims, transposed: false },
+  }
+}
+
 /** Numbers of a table at constant places: Swin's relative positions. */
 export const gatheredTable = (r: Reading): boolean => {
   const table = r.symbol(0)
-  const index = r.has(1) ? r.symbol(1) : undefined
+  const index = r.has(1) ? asWeight(r.symbol(1)) : undefined
   if (table.tag !== 'weight' || table.weight.dims.length !== 2 || index?.tag !== 'weight') return false
   r.is({ tag: 'table', table: table.weight, index: index.weight, headsFirst: false })
   return true

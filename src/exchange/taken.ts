@@ -4,9 +4,11 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import {
+  adaptiveAvgPool,
   affine,
   clamp,
   elu,
+  dropout,
   gelu,
   geluTanh,
   globalAvgPool,
@@ -20,16 +22,18 @@ import {
   prelu,
   relu,
   relu6,
+  pixelUnshuffle,
   sigmoid,
   softmax,
   softplus,
+  stochasticDepth,
   tanh,
 } from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elementsOf } from '../../staging/core/box'
 import { numberOf } from '../files/protobuf'
-import { ELEMENT, type NodeProto } from './onnx'
+import { ELEMENT, type NodeProto, OWN } from './onnx'
 import type { OnnxFile } from './read'
 import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortest } from './reading'
 import { nodeText } from './symbols'
@@ -69,6 +73,8 @@ export interface Taken {
   readonly copied: readonly string[]
   /** The weights that are constants of layers. */
   readonly constants: readonly string[]
+  /** Buffers of a PyTorch program that became parameters. */
+  readonly buffers: readonly string[]
 }
 
 const alias = (r: Reading): unknown => r.is(r.symbol(0))
@@ -87,13 +93,19 @@ const clipped = (r: Reading): unknown => {
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
+  // PyTorch decomposes relu6 so.
+  const s = low === undefined && high === 6 ? r.symbol(0) : undefined
+  const before = s?.tag === 'data' ? r.steps[s.step] : undefined
+  if (s?.tag === 'data' && before?.layer?.kind === 'relu')
+    return r.is({ tag: 'data', step: r.layer(relu6(), before.ins[0]!), form: s.form })
   refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; allowed: two numbers, the smaller one first, and 0 and ∞`)
 }
 
 const scaledElu = (r: Reading): void => {
   const { step, form } = r.data(0)
   const inner = r.layer(elu(r.float('alpha', SELU.alpha)), step)
-  r.is({ tag: 'data', step: r.layer(affine(r.float('gamma', SELU.gamma)), inner), form })
+  const gamma = r.float('gamma', SELU.gamma)
+  r.is({ tag: 'data', step: gamma === 1 ? inner : r.layer(affine(gamma), inner), form })
 }
 const SELU = { alpha: 1.6732632423543772, gamma: 1.0507009873554805 }
 
@@ -102,7 +114,8 @@ const sloped = (r: Reading): void => {
   const slope = r.weight(1)
   const c = r.shape(step)[1]
   const count = elementsOf(slope.dims)
-  if (count !== 1 && !isPerChannel(slope, c, form))
+  const isOfChannels = isPerChannel(slope, c, form) || (slope.dims.length === 1 && count === c)
+  if (count !== 1 && !isOfChannels)
     refuse(`its slope is [${slope.dims.join(',')}]; allowed: one number, or one for each of the ${c} channels`)
   const name = r.named(slope)
   r.parameter(`${name}.weight`, slope, [count])
@@ -255,6 +268,19 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
     choosesSoftplus(r) ||
     refuse('it chooses between computed values; allowed: the windows of an adaptive pool, and softplus'),
 }
+/** Operators of PyTorch programs that ONNX does not have. */
+const OWN_TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
+  AdaptiveAveragePool: (r) => {
+    const [h, w] = r.ints('output_size') as [number, number]
+    r.is({ tag: 'data', step: r.layer(adaptiveAvgPool(r.named(), h === w ? h : [h, w]), r.image(0)), form: 'image' })
+  },
+  Dropout: (r) => r.makes(dropout(r.float('ratio', 0.5))),
+  PixelUnshuffle: (r) => {
+    r.image(0)
+    r.makes(pixelUnshuffle(r.int('factor', 1)))
+  },
+  StochasticDepth: (r) => r.makes(stochasticDepth(r.float('p', 0))),
+}
 /** The ONNX operators that are taken. */
 export const TAKEN: readonly string[] = [
   ...Object.keys(TAKERS),
@@ -270,9 +296,11 @@ const takesConstants = (r: Reading, op: string): boolean => isFolded(r, op) || s
 
 const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
-  const isOwn = OWN_DOMAINS.includes(node.domain ?? '')
-  if (isOwn && takesConstants(r, node.opType ?? '')) return
-  const take = isOwn && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
+  if (node.fault !== undefined) refuse(node.fault)
+  const isOnnx = OWN_DOMAINS.includes(node.domain ?? '')
+  if (isOnnx && takesConstants(r, node.opType ?? '')) return
+  const takers = isOnnx ? TAKERS : node.domain === OWN ? OWN_TAKERS : {}
+  const take = Object.hasOwn(takers, node.opType ?? '') ? takers[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)
   else take(r)
 }
@@ -308,6 +336,10 @@ const inputOf = (
   if (c === undefined) return E.left(file.refused(`its input '${input.name}' has no fixed number of channels`))
   if (height === undefined || width === undefined)
     return E.left(usage(`the file has no height and width for '${input.name}': add --image, e.g. --image 224`))
+  if (file.isSized && (height !== h || width !== w))
+    return E.left(
+      usage(`a program of torch.export has the size of its example, ${h}x${w}: export it with an example of ${height}x${width}`),
+    )
   return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes, isOfOneImage: b === 1 })
 }
 
@@ -324,8 +356,8 @@ const outputOf = (r: Reading): number => {
   return r.rollOf(s.step).every((n) => n === 0) ? s.step : refuse('its output is rolled; allowed: values that are rolled back')
 }
 
-/** Reads a file's nodes one by one. */
-export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError, Taken> => {
+/** Reads a file's nodes one by one. With `found`, it collects the refused nodes and goes on with their declared results. */
+export const takeOnnx = (file: OnnxFile, o: InputOverride, found?: Map<string, string>): Either<SpillwayError, Taken> => {
   const input = inputOf(file, o)
   if (E.isLeft(input)) return input
   const r = new Reading(file, input.right.name, input.right.shape, input.right.isBytes, input.right.isOfOneImage)
@@ -336,7 +368,16 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError
       if (E.isLeft(tensor)) return tensor
       r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
     }
-    for (node of file.graph.node ?? []) takeNode(r, node)
+    for (node of file.graph.node ?? []) {
+      try {
+        takeNode(r, node)
+      } catch (e) {
+        if (!(e instanceof Refused) || found === undefined) throw e
+        const blamed = nodeText(e instanceof Odd ? e.blamed : node)
+        if (!found.has(blamed)) found.set(blamed, e.message)
+        r.standIn(e.message)
+      }
+    }
     node = undefined
     return E.right({
       input: input.right.shape,
@@ -345,6 +386,7 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError
       parameters: r.parameters,
       copied: [...r.copied],
       constants: [...r.constants],
+      buffers: [...r.buffers],
     })
   } catch (e) {
     if (e instanceof FileFault) return E.left(e.error)

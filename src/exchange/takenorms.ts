@@ -16,7 +16,7 @@ export const batchNormalization = (r: Reading): void => {
   const name = r.named(scale, shift)
   const weights = { weight: scale, bias: shift, running_mean: mean, running_var: variance }
   for (const [own, w] of Object.entries(weights)) r.parameter(`${name}.${own}`, w, [c])
-  r.makes(batchNorm(name, { eps: r.float('epsilon', 1e-5) }))
+  r.makes(batchNorm(name, { frozen: r.int('frozen', 0) === 1, eps: r.float('epsilon', 1e-5) }))
 }
 
 const isFilledWith = ({ tensor, dims }: Weight, n: number): boolean =>
@@ -24,9 +24,9 @@ const isFilledWith = ({ tensor, dims }: Weight, n: number): boolean =>
 
 export const instanceNormalization = (r: Reading): unknown => {
   const s = r.symbol(0)
-  const [scale, shift] = [r.weight(1), r.weight(2)]
+  const [scale, shift] = [1, 2].map((i) => (r.has(i) ? r.weight(i) : undefined))
   const eps = r.float('epsilon', 1e-5)
-  const plain = isFilledWith(scale, 1) && isFilledWith(shift, 0)
+  const plain = scale === undefined || shift === undefined || (isFilledWith(scale, 1) && isFilledWith(shift, 0))
   if (s.tag === 'rows') {
     if (!plain) refuse('it has scales per group; allowed: scales per channel')
     return r.is({ ...s, eps })
@@ -41,14 +41,16 @@ export const instanceNormalization = (r: Reading): unknown => {
   r.makes(instanceNorm(name, { affine: !plain, eps }))
 }
 
-export const groupNormalization = (r: Reading): void => {
+export const groupNormalization = (r: Reading): unknown => {
   const from = r.image(0)
   const c = r.shape(from)[1]
+  const [groups, eps] = [r.int('num_groups', 1), r.float('epsilon', 1e-5)]
+  if (!r.has(1)) return r.makes(groupNorm(r.named(), groups, { affine: false, eps }))
   const [scale, shift] = [r.weight(1), r.weight(2)]
   const name = r.named(scale, shift)
   r.parameter(`${name}.weight`, scale, [c])
   r.parameter(`${name}.bias`, shift, [c])
-  r.makes(groupNorm(name, r.int('num_groups', 1), { eps: r.float('epsilon', 1e-5) }))
+  r.makes(groupNorm(name, groups, { eps }))
 }
 
 export const layerNormalization = (r: Reading): void => {

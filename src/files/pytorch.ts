@@ -169,7 +169,7 @@ const isContiguous = ({ shape, strides }: Tensor): boolean => {
   return true
 }
 
-const storedAs =
+export const storedAs =
   (part: (name: string) => ZipPart | undefined) =>
   ([name, tensor]: readonly [string, Tensor]): StoredTensor => {
     const { storage, start, shape, strides } = tensor
@@ -190,7 +190,7 @@ const storedAs =
 
 // ---------------------------------------------------------------- the file
 
-const refusable = <A>(f: () => A): Either<PickleRefused, A> =>
+export const refusable = <A>(f: () => A): Either<PickleRefused, A> =>
   E.tryCatch(f, (e) => {
     if (e instanceof PickleRefused) return e
     throw e

@@ -262,6 +262,8 @@ const commanded = async (command: string, page: string): Promise<void> => {
   if (!runs(page)) return
   // A page imports its own exports.
   if (args.includes('model.onnx')) copyFileSync('my-net.onnx', 'model.onnx')
+  // PyTorch writes programs; a small one stands for each.
+  for (const name of args.filter((a) => a.endsWith('.pt2'))) copyFileSync(join(ROOT, 'test/fixtures/pt2/dropped-train.pt2'), name)
   const { main } = createRequire(join(ROOT, 'x.js'))('./dist/src/cli.js') as typeof import('../../src/cli')
   const { answer, said } = await quietly(() => main(shortened(args)))
   assert.is(answer, 0, `${command}\n${said}`)

@@ -8,16 +8,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
 import { forwardOf } from '../../src/exchange/export'
-import { bytesOf, type Imported, importedFrom, importOnnx, tryImportOnnx } from '../../src/exchange/import'
+import { type Imported, importedFrom, importOnnx, tryImportOnnx } from '../../src/exchange/import'
 import { ATTRIBUTE, ELEMENT, type GraphProto, modelType, type NodeProto, type TensorProto } from '../../src/exchange/onnx'
 import { readOnnx } from '../../src/exchange/read'
 import { encoded } from '../../src/files/protobuf'
 import { sourceText } from '../../src/exchange/source'
 import { openTensors } from '../../src/files/safetensors'
-import { converted } from '../../src/train/weights'
 import { typesOf } from '../../src/cli/types'
-import { uniform } from '../fixtures/formula'
-import { evaluate } from '../models/evaluate'
+import { outputOf, type Output } from './outputs'
 
 const fixtures = join(__dirname, '../fixtures/onnx')
 const folder = mkdtempSync(join(tmpdir(), 'spillway-import-'))
@@ -35,32 +33,7 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 
 // ---------------------------------------------------------------- files of PyTorch's
 
-interface Output {
-  readonly input: readonly number[]
-  readonly output: readonly number[]
-  readonly largest: number
-  /** The first elements. */
-  readonly values: readonly number[]
-}
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
-
-/** In double precision, by the reference kernels. */
-const outputOf = ({ model, parameters }: Imported): Float64Array => {
-  const { graph, output } = got(forwardOf(model))
-  const numbers = new Map(
-    parameters.map((p) => [p.name, new Float32Array(converted(got(bytesOf(p)), p.tensor.type, 'F32').slice().buffer)]),
-  )
-  let seen: Float64Array | undefined
-  evaluate(
-    graph,
-    (v) => numbers.get(v.name) ?? uniform('input', v.shape, 1),
-    (name, y) => {
-      if (name === 'output') seen = y as Float64Array
-    },
-    output,
-  )
-  return seen!
-}
 
 const SAME = [
   'dense-traced',

@@ -21,6 +21,7 @@ import * as assert from 'uvu/assert'
 import { modelNamed } from '../../src/cli/model'
 import { errorText, type SpillwayError, SpillwayException } from '../../src/errors/errors'
 import { labelsOf, sizeOf } from '../../src/data/decode'
+import { openModel } from '../../src/exchange/import'
 import { npyHead, openNpy } from '../../src/files/npy'
 import { openWeights } from '../../src/files/pytorch'
 import { openTensors } from '../../src/files/safetensors'
@@ -30,6 +31,7 @@ import { findCheckpoint } from '../../src/train/checkpoint'
 import { png } from '../src/data/png'
 import { FULL } from '../full'
 import type { Counts, Family } from './family'
+import { archive, type Part } from './archive'
 
 const MB = 1e6
 /** Work takes longer where others use the caches, too. */
@@ -57,6 +59,7 @@ const texts = (megabytes: number): Readonly<Record<string, string>> => ({
 const READERS: Readonly<Record<string, (path: string) => Either<SpillwayError, unknown>>> = {
   data: (path) => openTensors('data', path),
   weights: (path) => openWeights('weights', path),
+  program: (path) => openModel(path),
   array: openNpy,
   plan: tryLoadPlan,
   output: (path) => writeWholeText(path, 'new'),
@@ -108,45 +111,6 @@ const refusedImages = async (root: string, mostPixels: number): Promise<number> 
 
 // ---------------------------------------------------------------- archives of weights that mean harm
 
-interface Part {
-  readonly name: string
-  readonly bytes: Uint8Array
-  /** The archive's own numbers, if they are wrong. */
-  readonly says?: { readonly bytes?: number; readonly at?: number; readonly method?: number }
-}
-
-/** A zip archive of parts as they are; `count`: how many it says that it has. */
-const archive = (parts: readonly Part[], count = parts.length): Buffer => {
-  const files: Buffer[] = []
-  const entries: Buffer[] = []
-  let at = 0
-  for (const { name, bytes, says = {} } of parts) {
-    const title = Buffer.from(name)
-    const size = says.bytes ?? bytes.length
-    const local = Buffer.alloc(30)
-    local.writeUInt32LE(0x04034b50)
-    local.writeUInt16LE(title.length, 26)
-    const entry = Buffer.alloc(46)
-    entry.writeUInt32LE(0x02014b50)
-    entry.writeUInt16LE(says.method ?? 0, 10)
-    entry.writeUInt32LE(size, 20)
-    entry.writeUInt32LE(size, 24)
-    entry.writeUInt16LE(title.length, 28)
-    entry.writeUInt32LE(says.at ?? at, 42)
-    files.push(local, title, Buffer.from(bytes))
-    entries.push(entry, title)
-    at += local.length + title.length + bytes.length
-  }
-  const listed = Buffer.concat(entries)
-  const end = Buffer.alloc(22)
-  end.writeUInt32LE(0x06054b50)
-  end.writeUInt16LE(count, 8)
-  end.writeUInt16LE(count, 10)
-  end.writeUInt32LE(listed.length, 12)
-  end.writeUInt32LE(at, 16)
-  return Buffer.concat([...files, listed, end])
-}
-
 const long = (n: bigint): string => {
   const raw = Buffer.alloc(8)
   raw.writeBigUInt64LE(BigInt.asUintN(64, n))
@@ -166,6 +130,13 @@ const saved = (pickle: string, more: readonly Part[] = [{ name: 'w/data/0', byte
   ...more,
 ]
 const of = (...args: Parameters<typeof tensor>): string => dictionary(`${word('a')}${tensor(...args)}`)
+
+/** A program of torch.export whose graph is a text. */
+const program = (graph: string): Buffer =>
+  archive([
+    { name: 'p/archive_format', bytes: Buffer.from('pt2') },
+    { name: 'p/models/model.json', bytes: Buffer.from(graph) },
+  ])
 
 /** Archives that look like weights, by their error; `megabytes` bounds the repeated part. */
 const archives = (megabytes: number): Readonly<Record<string, Buffer>> => {
@@ -269,6 +240,7 @@ const run = async (cases: number): Promise<Counts> => {
   for (const [what, text] of Object.entries(texts(megabytes))) {
     content(what, headed(text), ['data', 'weights'])
     content(what, Buffer.from(text), ['plan', 'array'])
+    content(what, program(text), ['program'])
     writeFileSync(join(root, 'step-000000003.json'), text)
     const began = process.cpuUsage()
     assert.is(findCheckpoint(root).refused.length, 1, what)

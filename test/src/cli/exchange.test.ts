@@ -102,7 +102,10 @@ const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
   ],
   [['import', at('net.onnx')], /--out is missing: the model file to write/],
   [['import', at('net.onnx'), '--out', at('x.js')], /is not a TypeScript file; its name must end with \.ts/],
-  [['import', at('net.ts'), '--out', at('x.ts')], /import takes an ONNX file, but '.*net\.ts' is a model file/],
+  [
+    ['import', at('net.ts'), '--out', at('x.ts')],
+    /import takes an ONNX file or a \.pt2 file of torch\.export\.save, but '.*net\.ts' is a model file/,
+  ],
   [['import', at('none.onnx'), '--out', at('x.ts')], /model file .*none\.onnx: no such file/],
   [['import', at('net.onnx'), '--weights', 'w', '--out', at('x.ts')], /unknown option '--weights'/],
 ]

@@ -1,0 +1,101 @@
+"""People's networks as programs of torch.export, for bench/import.ts: those of networks.py, exported in both modes.
+
+Run:  python programs.py FOLDER [NAME ...]
+Writes each network twice, in the states 'train' and 'eval'. An existing file is not written again.
+Prints a line of JSON for each: its name, exporter ('export') and state, and its file or the error of the export.
+
+Run:  python programs.py --losses FOLDER [NAME ...]
+Writes a sample of networks in training mode, each in a folder. It has net.pt2, and a batch of images as data/input.npy and data/target.npy. The file
+losses.json has PyTorch's losses of 20 steps of SGD on this batch, in single and in double precision: many untrained networks magnify rounding.
+Dropouts have probability 0: PyTorch's random numbers are its own.
+Needs the packages of networks.py.
+"""
+import copy
+import json
+import os
+import sys
+
+import numpy as np
+
+from networks import networks, torch, warnings
+
+SAMPLE = ('torchvision/resnet18', 'torchvision/mobilenet_v2', 'torchvision/convnext_tiny', 'torchvision/regnet_y_400mf', 'timm/seresnet50',
+          'timm/mobilevit_s', 'timm/convnextv2_tiny', 'smp/Unet-resnet34')
+STEPS, BATCH, SIZE, LR = 20, 4, 64, 1e-5
+
+
+def exported(net, x):
+    program = torch.export.export(net, (x,))
+    # Places of the source take most of the file.
+    for node in program.graph.nodes:
+        node.meta.pop('stack_trace', None)
+    program._example_inputs = None
+    return program
+
+
+def shares(folder, *names):
+    os.makedirs(folder, exist_ok=True)
+    for name, make, size in networks():
+        if names and not any(n in name for n in names):
+            continue
+        for state in ('train', 'eval'):
+            path = os.path.join(folder, f"{name.replace('/', '_')}-export-{state}.pt2")
+            line = {'name': name, 'exporter': 'export', 'state': state}
+            try:
+                if not os.path.exists(path):
+                    torch.manual_seed(0)
+                    net = make().train(state == 'train')
+                    torch.export.save(exported(net, torch.zeros(2, 3, size, size)), path)
+                print(json.dumps({**line, 'file': path}), flush=True)
+            except Exception as e:
+                print(json.dumps({**line, 'error': str(e).split('\n')[0][:200]}), flush=True)
+
+
+def without_drops(net):
+    for module in net.modules():
+        for name in ('p', 'drop_prob', 'dropout_p'):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return net
+
+
+def trained(net, images, target):
+    """The loss of each step."""
+    optimizer, seen = torch.optim.SGD(net.parameters(), lr=LR, momentum=0.9), []
+    for _ in range(STEPS):
+        loss = torch.nn.functional.cross_entropy(net(images), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen.append(float(loss))
+    return seen
+
+
+def losses(folder, *names):
+    for name, make, _ in networks():
+        if name not in SAMPLE or (names and not any(n in name for n in names)):
+            continue
+        place = os.path.join(folder, name.replace('/', '_'))
+        os.makedirs(os.path.join(place, 'data'), exist_ok=True)
+        torch.manual_seed(0)
+        net = without_drops(make()).train()
+        images = torch.randn(BATCH, 3, SIZE, SIZE)
+        torch.export.save(exported(net, images), os.path.join(place, 'net.pt2'))
+        output = copy.deepcopy(net)(images)
+        target = torch.randint(0, output.shape[1], (BATCH, *output.shape[2:]), dtype=torch.int32)
+        np.save(os.path.join(place, 'data/input.npy'), images.numpy())
+        np.save(os.path.join(place, 'data/target.npy'), target.numpy())
+        seen = {kind: trained(copy.deepcopy(net).to(dtype), images.to(dtype), target.long())
+                for kind, dtype in (('single', torch.float32), ('double', torch.float64))}
+        with open(os.path.join(place, 'losses.json'), 'w') as f:
+            json.dump(seen, f)
+        print(json.dumps({'name': name, 'folder': place, 'lr': LR, 'steps': STEPS}), flush=True)
+
+
+if __name__ == '__main__':
+    warnings.simplefilter('ignore')
+    torch.set_num_threads(1)
+    if sys.argv[1] == '--losses':
+        losses(*sys.argv[2:])
+    else:
+        shares(*sys.argv[1:])
