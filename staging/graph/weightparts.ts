@@ -1,9 +1,8 @@
 // Weights in parts of rows, for budgets below one weight with its gradient. In: a training graph and the number of parts of each weight. Out: the same
-// step, in which such a weight is several parameters of consecutive rows, each with its own product, gradient, state and update.
-// Invariant: parts are consecutive, so files and initial values are those of the whole; the step before the split is kept beside it.
-// Worked example, two parts: [linear(x, w) -> y, ..., linear_bwd_weights(x, dy) -> dw, linear_bwd_data(dy, w) -> dx, sgd(w, dw)] becomes
-// [linear(x, w0) -> y0, linear(x, w1) -> y1, concat(y0, y1) -> y, ..., slice_channels(dy) -> dy0, linear_bwd_weights(x, dy0) -> dw0,
-// linear_bwd_data(dy0, w0) -> a, sgd(w0, dw0), and the same for 1, grad_sum(a, b) -> dx].
+// step with several parameters of consecutive rows for such a weight. Each has its own product, gradient, state and update. The graph before the split
+// is kept beside it. Invariant: parts are consecutive, so files and initial values are those of the whole.
+// Worked example, the forward pass in two parts: [linear(x, w) -> y] becomes [linear(x, w0) -> y0, linear(x, w1) -> y1, concat(y0, y1) -> y].
+// The backward pass has, for each part k: slice_channels(dy) -> dyk, linear_bwd_weights(x, dyk) -> dwk, linear_bwd_data(dyk, wk) -> dxk, sgd(wk, dwk).
 import { elementsOf, type Range, tileRange } from '../core/box'
 import { mapped } from '../core/mapped'
 import { clipNorm, clipValues, squareSum } from '../ops/clip'
@@ -191,7 +190,7 @@ class Split {
     return madeAlike({ ...this.g, values: this.values, ops: this.ops, inParts: { whole: this.g, counts: this.counts } })
   }
 
-  /** The end of the run of a family's operators from `i` on, none of which reads the joined result of another one. */
+  /** The end of the run of a family's operators from `i` on. No operator of a run reads the joined result of another one. */
   private runFrom(i: number, family: Family): number {
     const joined = new Set<ValueId>()
     let to = i
@@ -335,7 +334,7 @@ class Split {
   }
 }
 
-/** The step with these weights in parts; undefined if one of them cannot be in so many. */
+/** The step with these weights in parts; undefined if a weight cannot have its number of parts. */
 export const weightsInParts = (g: Graph, counts: Counts, families = familiesOf(g)): Graph | undefined => {
   const chosen = families.filter((f) => counts[f.weight.name] !== undefined)
   const fits = ({ weight }: Family): boolean => counts[weight.name]! > 1 && counts[weight.name]! <= mostParts(weight)
