@@ -9,6 +9,7 @@
 //   bf16        activations in bf16, if the machine computes in it       grad/rewrite/bf16.ts
 //   ranks       one rank's share of the batch, if several train          grad/rewrite/ranks.ts
 //               or its band of every image's rows                       grad/rewrite/bands.ts
+//   parts       weights in parts of rows, if nothing fits otherwise       planner/weightparts.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, planner/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts

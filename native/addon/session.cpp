@@ -205,9 +205,13 @@ Napi::Value SessionObject::facts(const Napi::CallbackInfo& info) {
   return o;
 }
 
-/// init(name, seed)
+/// init(name, seed, [of, first])
 Napi::Value SessionObject::init(const Napi::CallbackInfo& info) {
-  require(info.Env(), open(info.Env()).init(find(info.Env(), info[0]), as_count(info[1], "seed")));
+  const uint32_t binding = find(info.Env(), info[0]);
+  const uint64_t seed = as_count(info[1], "seed");
+  Session& session = open(info.Env());
+  require(info.Env(), info[2].IsUndefined() ? session.init(binding, seed)
+                                            : session.init(binding, seed, as_string(info[2], "of"), as_count(info[3], "first")));
   return info.Env().Undefined();
 }
 

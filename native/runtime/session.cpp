@@ -42,15 +42,15 @@ uint64_t whole_slots(const Tape& tape, uint64_t limit) {
   return cut;
 }
 
-/// By counter, so that it does not matter how many threads share the work.
+/// Elements [first, first + count) of a stream, by counter, so that it does not matter how many threads share the work.
 template <class T>
-void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStream key, int threads) {
+void fill_in_parallel(T* into, uint64_t first, uint64_t count, const BindingRecord& b, RandomStream key, int threads) {
   constexpr uint64_t LEAST = uint64_t(1) << 20;
   const uint64_t share = std::max(LEAST, (count / uint64_t(threads) + 4) / 4 * 4);
   std::vector<std::jthread> workers;
-  for (uint64_t first = share; first < count; first += share)
-    workers.emplace_back([=, &b] { fill_random(into + first, first, std::min(share, count - first), b.dist, b.a, key); });
-  fill_random(into, 0, std::min(share, count), b.dist, b.a, key);
+  for (uint64_t at = share; at < count; at += share)
+    workers.emplace_back([=, &b] { fill_random(into + at, first + at, std::min(share, count - at), b.dist, b.a, key); });
+  fill_random(into, first, std::min(share, count), b.dist, b.a, key);
 }
 
 Status check_rates(const RunOptions& options) {
@@ -177,19 +177,19 @@ Status Session::write(uint32_t binding, std::span<const std::byte> from) {
   return s.ok() ? device_->finish(Lane::compute) : s;
 }
 
-Status Session::init(uint32_t binding, uint64_t seed) {
+Status Session::init(uint32_t binding, uint64_t seed, std::string_view of, uint64_t first) {
   const Result<uint64_t> bytes = size(binding);
   if (!bytes.ok()) return bytes.status();
   if (Status s = check_idle(); !s.ok()) return s;
   const BindingRecord& b = tape_.bindings[binding];
-  const RandomStream key{seed, stream_of(tape_.name(b))};
+  const RandomStream key{seed, stream_of(of)};
   const bool apart = device_->asynchronous() || tape_.at_home(b);
   std::vector<std::byte> made(apart ? bytes.value() : 0);
   std::byte* const into = apart ? made.data() : address(binding);
   if (b.dtype == DType::f64)
-    fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
+    fill_in_parallel(reinterpret_cast<double*>(into), first, bytes.value() / 8, b, key, threads_);
   else
-    fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
+    fill_in_parallel(reinterpret_cast<float*>(into), first, bytes.value() / 4, b, key, threads_);
   return apart ? write(binding, made) : Status{};
 }
 

@@ -31,7 +31,9 @@ class Session {
   uint32_t find(std::string_view name) const;
 
   /// Fills a parameter or state as its distribution says, keyed by seed and name only.
-  Status init(uint32_t binding, uint64_t seed);
+  Status init(uint32_t binding, uint64_t seed) { return init(binding, seed, tape_.name(tape_.bindings[binding]), 0); }
+  /// Fills a part of the parameter `of` in the same way: the part's elements are those from `first` on.
+  Status init(uint32_t binding, uint64_t seed, std::string_view of, uint64_t first);
   /// Bytes of a parameter or state; refused for anything else.
   Result<uint64_t> size(uint32_t binding) const;
   /// Copies a parameter or state out of the device or its home in the lower tier, or into it: `size()` bytes.

@@ -320,8 +320,8 @@ export interface Metrics {
 export interface NativeSession {
   bindings(): readonly Binding[]
   facts(): TapeFacts
-  /** Draws a parameter or state as the plan says, keyed by its name and the seed only. */
-  init(name: string, seed: number | bigint): void
+  /** Draws a parameter or state as the plan says, keyed by its name and the seed only. For a part: the name of the whole, and its first element there. */
+  init(name: string, seed: number | bigint, of?: string, first?: number): void
   read(name: string): Uint8Array
   write(name: string, bytes: Uint8Array): void
   /** Rejects when a step fails. An exception in `progress` ends the run and comes out as its rejection. */

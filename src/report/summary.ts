@@ -33,6 +33,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     ...diskLine(wearOf(plan, timeline, staging)),
     ...ranksLine(plan, timeline),
     ...networkLine(plan),
+    ...weightsLine(plan),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -76,6 +77,14 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
   return [
     `  times      ${plural(measured, 'call')} measured, ${roughly} roughly, ${estimated} estimated (--measure first measures all)`,
   ]
+}
+
+/** Weights in parts, if the budget needs them. */
+const weightsLine = ({ graph: { inParts } }: Plan): readonly string[] => {
+  if (!inParts) return []
+  const counts = Object.entries(inParts.counts)
+  const [name, most] = counts.reduce((a, b) => (b[1] > a[1] ? b : a))
+  return [`  weights    ${plural(counts.length, 'weight')} in parts of rows, '${name}' in ${most}`]
 }
 
 const networkLine = ({ network }: Plan): readonly string[] =>

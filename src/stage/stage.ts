@@ -310,7 +310,7 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
       ...times,
       callTimes: machine.timesOf(chosen),
       link: machine.link,
-      inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
+      inCore: inCoreOf(plan.graph.inParts?.whole ?? plan.graph, plan, machine, plan.algorithms),
       bound: lowerBoundOf(plan.graph, machine, plan.budgetBytes),
       tier: machine.tier.kind,
       process: processMemory(plan, machine),

@@ -5,7 +5,6 @@ import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
-import { isPersistent } from '../../staging/graph/graph'
 import { ROW_EXCHANGES, withWholeRows } from '../../staging/graph/bands'
 import { COLLECTIVES } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
@@ -40,6 +39,7 @@ import { showSize } from '../report/format'
 import type { Staged } from '../stage/stage'
 import { type Met, notFinitePlace } from './finite'
 import type { StateStore } from './weights'
+import { beginningsIn, withWholeWeights } from './weightparts'
 
 /** Threads, link and host memory of a device. */
 export interface DeviceLimits {
@@ -426,18 +426,21 @@ export const forgetPlanning = (): void => {
 }
 
 const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: Feeding): DeviceSession => {
-  const kept = staged.plan.graph.values.filter(isPersistent)
+  const { graph } = staged.plan
+  const kept = beginningsIn(graph)
   const open: Open = { session: s, staged, options: o, feeding }
   const stop = (when: 'now' | 'step'): void => {
     open.stop = open.stop === 'now' ? 'now' : when
     s.cancel(when)
   }
   return {
-    read: (name) => onDevice(() => s.read(name)),
-    write: (name, bytes) => onDevice(() => s.write(name, bytes)),
+    ...withWholeWeights(graph, {
+      read: (name) => onDevice(() => s.read(name)),
+      write: (name, bytes) => onDevice(() => s.write(name, bytes)),
+    }),
     initialise: (seed, loaded = []) => {
       const taken = new Set(loaded)
-      return onDevice(() => kept.filter((v) => !taken.has(v.name)).forEach((v) => s.init(v.name, seed)))
+      return onDevice(() => kept.filter((v) => !taken.has(v.of)).forEach((v) => s.init(v.name, seed, v.of, v.first)))
     },
     run: (steps) => runOn(open, steps),
     search: (steps) => searchOn(open, steps),

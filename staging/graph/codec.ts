@@ -13,6 +13,7 @@ import { findOp } from '../ops/registry'
 import { trainedByCodec } from '../ops/updates'
 import { inWholeShapes, putsPart, ranksFault } from './ranks'
 import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
+import { type Counts, weightsInParts } from './weightparts'
 import {
   DISTRIBUTIONS,
   type DType,
@@ -58,6 +59,8 @@ const structure = record(
     shard: names(['optimizer', 'gradients'] as const),
     alone: list(count),
     bands: record({ at: count, of: wholeFrom(2) }),
+    /** The graph of a step with weights in parts follows from that with whole ones. */
+    parts: t.record(t.string, wholeFrom(2)),
   },
 )
 
@@ -246,8 +249,17 @@ export const decodeGraph = (u: unknown): Either<GraphError, Graph> =>
   pipe(
     structure.decode(u),
     E.mapLeft((errors): Fault => ({ tag: 'GraphFormat', ...faultOf('graph', errors) })),
-    E.chainW(checkedGraph),
+    E.chainW(({ parts, ...g }) => pipe(checkedGraph(g), E.chain(parts ? split(parts) : E.right))),
   )
+
+const split =
+  (parts: Counts) =>
+  (g: Graph): Either<GraphError, Graph> =>
+    E.fromNullable<GraphError>(faultAt('parts')('a weight is missing, or has no such number of parts'))(weightsInParts(g, parts))
+
+/** A graph as files have it. */
+export const filedGraph = ({ inParts, ...g }: Graph): Graph & { readonly parts?: Counts } =>
+  inParts ? { ...inParts.whole, parts: inParts.counts } : g
 
 /** The same as an io-ts codec, to stand inside others (plan files). */
 export const graphCodec: t.Type<Graph, Graph, unknown> = new t.Type<Graph, Graph, unknown>(

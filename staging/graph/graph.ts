@@ -50,6 +50,8 @@ export interface Value {
   readonly rows?: { readonly from: number; readonly of: number }
   /** If several ranks have a part of it each: the shape of the whole (graph/ranks.ts). */
   readonly part?: readonly number[]
+  /** For rows of a parameter or state: the name of the whole, and the index of their first element in it (graph/weightparts.ts). */
+  readonly cut?: { readonly of: string; readonly first: number }
 }
 
 export const PHASES = ['forward', 'loss', 'backward', 'update'] as const
@@ -82,6 +84,8 @@ export interface Graph {
   readonly alone?: readonly OpId[]
   /** How many bands of rows images are cut into, each of them a rank's, and which of them this is. */
   readonly bands?: { readonly at: number; readonly of: number }
+  /** For a step with weights in parts: the step with whole weights, and the number of parts of each (graph/weightparts.ts). */
+  readonly inParts?: { readonly whole: Graph; readonly counts: Readonly<Record<string, number>> }
 }
 
 const itself = <T>(item: T): T => item

@@ -73,8 +73,9 @@ export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
 /** How many ops lay weights out, before all others. */
 export const layingOps = (g: Graph): number => g.ops.filter((op) => op.kind === LAY_OUT).length
 
-/** The step as it was staged, whose weights nobody lays out. */
-export const asStaged = (g: Graph): Graph => {
+/** The step as it was staged, with whole weights that nobody lays out. */
+export const asStaged = (split: Graph): Graph => {
+  const g = split.inParts?.whole ?? split
   const weightOf = new Map(g.ops.flatMap((op) => (op.kind === LAY_OUT ? [[op.outs[0]!, op.ins[0]!] as const] : [])))
   if (weightOf.size === 0) return g
   const kept = g.values.filter((v) => !weightOf.has(v.id))

@@ -113,8 +113,9 @@ const sameIn = (g: Graph): ((v: ValueId) => ValueId) => {
   return own
 }
 
-/** The graph of one process. */
+/** The graph of one process, with whole weights. */
 export const asOne = (g: Graph): Graph => {
+  if (g.inParts) return g.inParts.whole
   if (ranksOf(g) === 1) return g
   const { ranks: _1, norms: _2, shard: _3, bands: _4, alone, ...whole } = inWholeShapes(g)
   const same = sameIn(g)

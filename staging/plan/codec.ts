@@ -9,6 +9,7 @@ import { faultOf, parsedJson } from '../core/codecs'
 import type { PlanError } from '../core/errors'
 import { hashText } from '../core/fnv'
 import { callsReadIn } from '../core/planningmemory'
+import { filedGraph } from '../graph/codec'
 import { costsOf, replayed } from './costs'
 import { expand } from './expand'
 import { foldedOf, unfolded } from './folded'
@@ -47,6 +48,7 @@ export const encodePlan = (p: Plan): string => {
   const folded = foldedOf(p.residencies, p.calls.length)
   return fileText({
     ...fieldsOf(p),
+    graph: filedGraph(p.graph),
     segments: p.segments.map(foldedSegment),
     ...(folded ? { residencies: [], folded } : {}),
     costs: costsOf(p),

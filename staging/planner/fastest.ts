@@ -1,7 +1,7 @@
 // The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan. In: a training graph, a machine, a
 // budget. Out: the best plan, without physical pages yet, or the reason why there is none, with the smallest budget that works and the values in the
 // way. Invariant: bounds leave out no candidate that could win.
-import { type Either, isLeft, isRight, left, mapLeft, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, type Left, left, mapLeft, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
@@ -23,6 +23,7 @@ import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { leastPages, type PlannedStays, tightestCall } from '../schedule/stays'
 import { type TierLack, tierLack, unworn } from './tierlack'
+import { graphsInParts } from './weightparts'
 
 export interface CompileOptions {
   readonly strategy: string
@@ -301,8 +302,28 @@ export const search = (graph: Graph, asked: CompileOptions): Either<StageError, 
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(asked.strategy)) return left({ tag: 'UnknownStrategy', got: asked.strategy, legal })
   const o = asStrategyMoves(asked)
-  return mapLeft((e: StageError) => withinTier(graph, o, e))(searchedGently(graph, o))
+  return mapLeft((e: StageError) => withinTier(graph, o, e))(withWeightParts(graph, o))
 }
+
+/** The steps with weights in parts that `auto` plans if nothing fits with whole weights. */
+const partsFor = (graph: Graph, { strategy, method }: CompileOptions): readonly Graph[] =>
+  strategy === 'auto' && !method ? graphsInParts(graph) : []
+
+/** With whole weights, or if the budget is too small for that, with weights in the largest parts that fit. Ends where smaller parts need no less. */
+const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+  let answer = searchedGently(graph, o)
+  for (const parts of partsFor(graph, o)) {
+    if (!isBudgetRefusal(answer)) return answer
+    const next = searchedGently(parts, o)
+    if (isBudgetRefusal(next) && next.left.smallestBytes >= answer.left.smallestBytes) return answer
+    answer = next
+  }
+  return answer
+}
+
+type BudgetRefusal = Left<Extract<StageError, { readonly tag: 'BudgetInfeasible' }>>
+const isBudgetRefusal = (answer: Either<StageError, unknown>): answer is BudgetRefusal =>
+  isLeft(answer) && answer.left.tag === 'BudgetInfeasible'
 
 const searchedGently = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const gentle = searched(graph, o)
@@ -342,6 +363,10 @@ export const inCorePages = (graph: Graph, machine: Machine): number =>
 /** Returns true if a plan of the strategy fits: the same answer as `search`, without the search for a fast one. */
 export const hasPlan = (graph: Graph, asked: CompileOptions): boolean => {
   const o = asStrategyMoves({ ...asked, machine: unworn(asked.machine) })
+  return hasOwnPlan(graph, o) || (partsFor(graph, o).length > 0 && isRight(withWeightParts(graph, { ...o, effort: 0 })))
+}
+
+const hasOwnPlan = (graph: Graph, o: CompileOptions): boolean => {
   const found = new Search(graph, o, true)
   const isTrained = trains(graph)
   const isAuto = o.strategy === 'auto' && !o.method

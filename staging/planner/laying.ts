@@ -64,9 +64,12 @@ export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonl
   return [head, ...segments.map((s) => ({ ...s, body: s.body.map((step) => ({ ...step, op: step.op + n })) }))]
 }
 
-/** A device's work in each call is worth saving if its calls are timed with and without it. Ranks run one list of ops. */
+/**
+ * A device's work in each call is worth saving if its calls are timed with and without it. Ranks run one list of ops. Budgets that need weights in
+ * parts have no room for laid-out ones.
+ */
 const isWorthTrying = (graph: Graph, { device, choices, simulated }: Machine): boolean =>
-  device.laysWeights && choices !== undefined && !simulated && ranksOf(graph) === 1
+  device.laysWeights && choices !== undefined && !simulated && ranksOf(graph) === 1 && !graph.inParts
 
 function* layingOnce(
   graph: Graph,

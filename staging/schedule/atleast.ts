@@ -8,7 +8,7 @@ import { ALIGN_BYTES, alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '..
 import { dimIndex, type Range } from '../core/box'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
-import { type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
+import { type Homes, type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { PART_PAGES } from '../memory/touches'
 import { tileScratch } from '../plan/expand'
 import { type Grid, type Segment, type Slices, type Step, tilesOf } from '../plan/plan'
@@ -110,7 +110,7 @@ class Measuring {
   constructor(
     private readonly graph: Graph,
     private readonly machine: Machine,
-    private readonly persistents: Persistents,
+    private readonly persistents: Homes,
     /** Bytes above which a value that tiles touch in parts has pages of its own. */
     private readonly apartFrom = SMALL_BYTES,
   ) {
@@ -126,6 +126,7 @@ class Measuring {
   /** Returns true for a parameter or state whose home is in the lower tier. */
   private hasHome(v: ValueId): boolean {
     const value = this.graph.values[v]!
+    if (typeof this.persistents !== 'string') return this.persistents.has(v)
     return this.persistents === 'home' && isPersistent(value) && valueBytes(value) >= SMALL_BYTES
   }
 
@@ -364,11 +365,7 @@ export interface TilePages {
 }
 
 /** Pages of a segment, or of a loop over a grid with one tile in place of all, with the permanent ones. */
-export const pagesOfTiles = (
-  graph: Graph,
-  machine: Machine,
-  persistents: Persistents,
-): ((s: Segment, grid: Grid) => TilePages) => {
+export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes): ((s: Segment, grid: Grid) => TilePages) => {
   const measuring = new Measuring(graph, machine, persistents)
   const always = measuring.alwaysPages
   return (s, grid) => {

@@ -8,7 +8,7 @@ import { type Either, isRight } from 'fp-ts/Either'
 import { dimIndex, type Range } from '../core/box'
 import type { Graph, OpId, ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import type { Persistents } from '../memory/place'
+import type { Homes } from '../memory/place'
 import { type Grid, type Segment, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { opDef } from '../ops/registry'
 import { rowsGridOf } from '../tile/byrows'
@@ -109,7 +109,7 @@ class Telling {
   constructor(
     private readonly graph: Graph,
     machine: Machine,
-    persistents: Persistents,
+    persistents: Homes,
   ) {
     this.measured = pagesOfTiles(graph, machine, persistents)
   }
@@ -199,7 +199,7 @@ export const fineTiles = (
   graph: Graph,
   machine: Machine,
   whole: readonly Segment[],
-  persistents: Persistents,
+  persistents: Homes,
 ): ((pages: number) => FineTiles) | null => {
   const telling = new Telling(graph, machine, persistents)
   let sized = telling.of(mapped(whole, ({ phase, body }) => ({ phase, ops: mapped(body, (step) => step.op) })))

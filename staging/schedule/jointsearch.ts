@@ -6,7 +6,8 @@ import { certain } from '../core/certain'
 import { mapped } from '../core/mapped'
 import { type Graph, isPersistent, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { hasTier, type Link, type Machine } from '../graph/machine'
-import { type Persistents, SMALL_BYTES } from '../memory/place'
+import { homesIn, unitsOf } from '../memory/homes'
+import { type Homes, type Persistents, SMALL_BYTES } from '../memory/place'
 import type { Segment } from '../plan/plan'
 import { updatedByRows } from '../tile/byrows'
 import { forwardOps } from '../tile/segments'
@@ -167,20 +168,44 @@ const FINER_PART = 4
 /** Until the op that takes most is in tiles as small as can be. */
 function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   if (!hasTier(machine)) return yield* finerTiles(graph, machine, mostCalls)
+  let tooMany: number | undefined
+  for (const persistents of placesFor(graph, machine)) {
+    const calls = yield* finestAt(graph, machine, mostCalls, persistents)
+    if (calls !== undefined) tooMany = Math.min(calls, tooMany ?? Infinity)
+  }
+  return tooMany
+}
+
+/** Places of parameters and state: large ones at home, then all that have a sector. */
+const placesFor = (graph: Graph, machine: Machine): readonly Homes[] => {
+  const large = mayBeHome(graph, machine) ? 'home' : 'resident'
+  const homes = homesIn(unitsOf(graph))
+  const hasSmall = [...homes.keys()].some((v) => valueBytes(graph.values[v]!) < SMALL_BYTES)
+  return hasSmall ? [large, homes] : [large]
+}
+
+function* finestAt(
+  graph: Graph,
+  machine: Machine,
+  mostCalls: number,
+  persistents: Homes,
+): Generator<Candidate, number | undefined, boolean> {
   const order = orderOf(graph, machine)
-  const persistents: Persistents = mayBeHome(graph, machine) ? 'home' : 'resident'
   let tooMany: number | undefined
   for (const gone of new Set([0, ...goneFor(order, machine)])) {
     const out = new Set(order.values.slice(0, gone))
     const joint = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
-    const whole = persistents === 'home' ? updatedByRows(graph, joint) : joint
+    const whole = persistents === 'resident' ? joint : updatedByRows(graph, joint)
     const tiles = fineTiles(graph, machine, whole, persistents)
     if (!tiles) continue
     let before = Infinity
     for (let pages = tiles(Infinity).pages.likely * FINER; ; pages *= FINER) {
       const limit = Math.floor(pages)
       const finer = tiles(limit)
-      if (finer.pages.likely >= before) break
+      if (finer.pages.likely >= before) {
+        if (finer.pages.likely > limit) break
+        continue
+      }
       if (finer.calls > mostCalls) {
         tooMany = Math.min(finer.calls, tooMany ?? Infinity)
         break
@@ -194,7 +219,7 @@ function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Genera
 }
 
 /** Its segments are known when it is laid out: they have as many slices as an image has rows. */
-const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persistents: Persistents): Deferred => {
+const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persistents: Homes): Deferred => {
   const make = (): Candidate => {
     const segments = certain('grids were looked at')(tiles.segments())
     return swappingOnDemand(

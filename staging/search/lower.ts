@@ -4,6 +4,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { mapped } from '../core/mapped'
 import type { OpId, ValueId } from '../graph/graph'
+import { homesIn } from '../memory/homes'
 import type { Grid, Segment } from '../plan/plan'
 import { tilesOf, UNTILED } from '../plan/plan'
 import { swapUntil } from '../schedule/belady'
@@ -120,8 +121,4 @@ export class Lowering {
 
 /** The parameters and state of the lower tier, each with the first value of its storage. */
 export const homesOf = ({ units }: Problem, away: Uint8Array): ReadonlyMap<ValueId, ValueId> =>
-  new Map(
-    units.flatMap((unit, k) =>
-      away[k] === 1 ? unit.flatMap((storage) => mapped(storage, (v) => [v, storage[0]!] as const)) : [],
-    ),
-  )
+  homesIn(units.filter((_, k) => away[k] === 1))

@@ -2,17 +2,16 @@
 // for each value and op. A loop is a run of ops for one sequence of tiles. It ends at an op that reads a sum over tiles: in the forward pass
 // at the statistics of a norm, in the backward pass at its two sums. An atom is a smallest loop: it also ends between blocks and weights.
 // Worked example, [conv1 norm1 relu1 conv2 norm2]: forward loops [conv1, statistics 1], [norm1 relu1 conv2, statistics 2], [norm2].
-import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { mapped } from '../core/mapped'
 import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { hasTier, type Machine } from '../graph/machine'
+import { type Unit, unitsOf } from '../memory/homes'
 import { SMALL_BYTES } from '../memory/place'
 import { opDef } from '../ops/registry'
 import { launchSeconds } from '../schedule/atleast'
 import { opCosts } from '../schedule/chain'
 import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf, wholeIn } from '../schedule/joint'
 import { tilesOf } from '../plan/plan'
-import { SECTOR_BYTES } from '../plan/wire'
 import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
 import { reachOf } from '../tile/gridfor'
@@ -115,42 +114,6 @@ const homesOf = (graph: Graph, s: Stretch, storageOf: Storages, bytes: Float64Ar
     }
   }
   return [...known.values()]
-}
-
-/** Storages that live in the same place: a weight, and each state of its optimizer. */
-type Unit = readonly (readonly ValueId[])[]
-
-/** Large values have storages of their own. Small ones follow each other, in the order of their first readers, and share pages. */
-const unitsOf = (graph: Graph): readonly Unit[] => {
-  const left = new Set<ValueId>()
-  for (const op of graph.ops)
-    for (const v of op.ins) if (isPersistent(graph.values[v]!) && valueBytes(graph.values[v]!) >= SECTOR_BYTES) left.add(v)
-  const rank = new Map([...left].map((v, k) => [v, k]))
-  const updates = new Map<ValueId, readonly ValueId[]>()
-  for (const op of graph.ops)
-    if (op.phase === 'update') {
-      const [first, ...others] = op.ins.filter((v) => left.has(v)).sort((a, b) => rank.get(a)! - rank.get(b)!)
-      if (first !== undefined) updates.set(first, [...(updates.get(first) ?? []), ...others])
-    }
-  const units: Unit[] = []
-  /** By their number of storages, the last units with free bytes. */
-  const open = new Map<number, { readonly unit: readonly ValueId[][]; bytes: number }>()
-  for (const v of left) {
-    const values = [v, ...(updates.get(v) ?? []).filter((w) => left.has(w))]
-    for (const w of values) left.delete(w)
-    const own = Math.max(...mapped(values, (w) => alignUp(valueBytes(graph.values[w]!), SECTOR_BYTES)))
-    if (own >= SMALL_BYTES) {
-      units.push(mapped(values, (w) => [w]))
-      continue
-    }
-    const last = open.get(values.length)
-    const to = last && last.bytes + own <= PAGE_BYTES ? last : { unit: mapped(values, (): ValueId[] => []), bytes: 0 }
-    if (to !== last) units.push(to.unit)
-    values.forEach((w, k) => to.unit[k]!.push(w))
-    to.bytes += own
-    open.set(values.length, to)
-  }
-  return units
 }
 
 /** Small values live from the first to the last op that touches them. */

@@ -15,12 +15,13 @@ import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
 import { savePlan } from '../../src/stage/planfile'
-import { crossEntropy, model } from '../../dsl'
+import { conv2d, crossEntropy, flatten, linear, model, relu, seq } from '../../dsl'
 import { devices } from '../../staging/devices'
 import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
-import { type Staged, tryStage } from '../../src/stage/stage'
+import { type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { TrainResult } from '../../src/train/result'
 import { fewOrAll, fullTest, gateTest } from '../full'
 import { classifier, net } from './models'
@@ -252,6 +253,27 @@ fullTest('a classifier trains', async () => {
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
   const r = await trained(classifier, plan.right, { steps: 8 })
   assert.ok(r.losses[7]! < r.losses[0]!, String(r.losses))
+})
+
+/** A weight of 4 MiB, and one of 2.25 MiB. */
+const heavy = model([2, 256, 4, 4], seq(conv2d('c1', 256, 3), relu(), flatten(), linear('fc1', 256), relu(), linear('fc2', 4)))
+
+gateTest('weights in parts train as in-core, up to rounding', async () => {
+  const plan = (o: StageOptions) => tryStage(heavy, { ...ON, algorithms: 'fixed', ...o })
+  const refused = plan({ budget: PAGE_BYTES, effort: 0.1 })
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  const [parts, whole] = [plan({ budget: refused.left.smallestBytes, effort: 0.1 }), plan({ strategy: 'in-core' })]
+  if (isLeft(parts)) throw new Error(JSON.stringify(parts.left))
+  if (isLeft(whole)) throw new Error(JSON.stringify(whole.left))
+  assert.ok(parts.right.plan.graph.inParts)
+  const [a, again, b] = [
+    await trained(heavy, parts.right, { steps: STEPS }),
+    await trained(heavy, parts.right, { steps: STEPS }),
+    await trained(heavy, whole.right, { steps: STEPS }),
+  ]
+  assert.equal([a.losses, a.weightsSha256], [again.losses, again.weightsSha256])
+  assert.is(a.arenaPeakBytes, a.peakBytes)
+  a.losses.forEach((x, i) => assert.ok(Math.abs(x - b.losses[i]!) <= 1e-4 * b.losses[i]!, `${a.losses} ${b.losses}`))
 })
 
 test.run()

@@ -84,13 +84,15 @@ test('the smallest budget that is named works; one page less does not, and names
     }
 })
 
-test('every method needs less than in-core; auto needs the least of all', () => {
+test('every method needs less than in-core; auto needs no more than any', () => {
   for (const graph of graphs) {
     const inCore = smallestOf(graph, 'in-core')
     // `sft` moves nothing, and on images this small its tiles, which grow both ways, hold no less.
     const others = methods.filter((s) => s !== 'sft').map((s) => smallestOf(graph, s))
     for (const pages of others) assert.ok(pages < inCore, `${graph.name}: ${pages} of ${inCore}`)
-    assert.is(smallestOf(graph, 'auto'), Math.min(...others))
+    // Only `auto` moves small parameters and splits weights.
+    const auto = smallestOf(graph, 'auto')
+    assert.ok(auto <= Math.min(...others), `${graph.name}: ${auto} of ${Math.min(...others)}`)
   }
 })
 
@@ -163,7 +165,8 @@ test('auto is nearly as fast as any other in simulation, in-core as soon as that
   for (const graph of graphs) {
     const inCore = smallestOf(graph, 'in-core')
     assert.is(planAt(graph, 'auto', inCore).strategy, 'in-core')
-    for (const pages of [smallestOf(graph, 'auto'), Math.floor((smallestOf(graph, 'auto') + inCore) / 2), inCore - 1]) {
+    const least = Math.min(...methods.map((s) => smallestOf(graph, s)))
+    for (const pages of [least, Math.floor((least + inCore) / 2), inCore - 1]) {
       const auto = planAt(graph, 'auto', pages)
       const rivals = methods
         .map((s) => at(graph, s, pages))

@@ -1,0 +1,28 @@
+// Weights in parts (graph/weightparts.ts) for budgets below every plan with whole weights. In: a training graph. Out: the same step with its
+// large weights in ever smaller parts. Invariant: the list does not depend on the budget, so a refusal names the smallest budget of all its plans.
+// Worked example, VGG-16: 784 MiB hold the weight of its first dense layer and a copy for the kernel; parts take at most 49 and 3 MiB.
+import { PAGE_BYTES } from '../core/bytes'
+import { onceFor } from '../core/remember'
+import { type Graph, trains } from '../graph/graph'
+import { ranksOf } from '../graph/ranks'
+import { countsWithin, familiesOf, weightsInParts } from '../graph/weightparts'
+
+/** From one graph to the next, parts take this share of their bytes. Each graph costs a search, and parts of either size take little time. */
+const SMALLER = 1 / 16
+
+/** Ranks exchange whole gradients. A part below a page takes a page. */
+export const graphsInParts = onceFor((graph: Graph): readonly Graph[] => {
+  if (!trains(graph) || ranksOf(graph) > 1 || graph.inParts) return []
+  const families = familiesOf(graph)
+  const graphs: Graph[] = []
+  let known = ''
+  const most = Math.max(0, ...families.map((f) => f.bytes))
+  for (let bytes = Math.max(PAGE_BYTES, SMALLER * most); bytes >= PAGE_BYTES; bytes *= SMALLER) {
+    const counts = countsWithin(families, bytes)
+    const key = JSON.stringify(counts)
+    const split = key === known ? undefined : weightsInParts(graph, counts, families)
+    if (split) graphs.push(split)
+    known = key
+  }
+  return graphs
+})
