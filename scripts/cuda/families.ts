@@ -57,7 +57,10 @@ export const FAMILIES = {
   'shufflenetv2-x0-5': [64, 2],
   'squeezenet1-1': [64, 2],
   srresnet: [8, 2],
+  'swin-t': [224, 2],
   'unetplusplus-resnet34': [64, 2],
+  'vit-s': [32, 2],
+  'yolo-pan': [64, 2],
   pix2pixhd: [128, 2],
 } as const
 export type FamilyName = keyof typeof FAMILIES

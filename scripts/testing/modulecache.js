@@ -122,10 +122,12 @@ const requireOf = (module) => {
   return own
 }
 
+/** Kept code forgets how it imports. Node before 20.12 has no constants: translated modules cannot import ES modules there. */
+const optionsFor = (text, cachedData) =>
+  text.includes('import(') ? { importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER } : { cachedData }
+
 const run = (module, file, text, cachedData) => {
-  // Node before 20.12 has no constants: translated modules cannot import ES modules there.
-  const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER
-  const script = new vm.Script(Module.wrap(text), { filename: file, cachedData, importModuleDynamically })
+  const script = new vm.Script(Module.wrap(text), { filename: file, ...optionsFor(text, cachedData) })
   script.runInThisContext().call(module.exports, module.exports, requireOf(module), module, file, path.dirname(file))
   return script
 }

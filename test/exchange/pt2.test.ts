@@ -153,7 +153,7 @@ const conv = (more: object = {}): Node => ['conv2d.default', { input: tensor('x'
 
 // biome-ignore format: a table
 const REFUSED: readonly (readonly [string, Made, RegExp])[] = [
-  ['an unknown operator', { nodes: [relu('x', 'y', 'mish')] }, /node '\/body\/y' \(aten\.mish\.default\): this operator is not supported; allowed: relu, leaky_relu, silu/],
+  ['an unknown operator', { nodes: [relu('x', 'y', 'celu')] }, /node '\/body\/y' \(aten\.celu\.default\): this operator is not supported; allowed: relu, leaky_relu, prelu/],
   ['an operator with no way around', { nodes: [relu('x', 'y', 'fft_fft')] }, /\(aten\.fft_fft\.default\): this operator is not supported; allowed: _adaptive_avg_pool2d, /],
   ['a view of a value that changes in place', { nodes: [view('a'), relu('x', 'b', 'tanh_'), relu('a', 'y')] }, /it reads 'a', whose memory an earlier node changes in place/],
   ['a value whose view changes in place', { nodes: [['view.default', { ...X, size: ints(2, 256) }, { a: [2, 256] }], ['tanh_.default', { self: tensor('a') }, { b: [2, 256] }], relu('x', 'y')] }, /it reads 'x', whose memory/],
@@ -174,9 +174,9 @@ const REFUSED: readonly (readonly [string, Made, RegExp])[] = [
 for (const [what, program, words] of REFUSED) test(`${what} is refused`, () => assert.match(refusal(made(program)), words))
 
 test('all unsupported nodes are listed at once, those behind others included', () => {
-  const nodes = [relu('x', 'a', 'mish'), relu('a', 'b'), relu('b', 'c', 'erf'), relu('c', 'y')]
+  const nodes = [relu('x', 'a', 'celu'), relu('a', 'b'), relu('b', 'c', 'erf'), relu('c', 'y')]
   const found = got(unsupportedIn(put(archiveOf(programOf({ nodes }))), {}))
-  assert.equal([...found.keys()], ["node '/body/a' (aten.mish.default)", "node '/body/c' (aten.erf.default)"])
+  assert.equal([...found.keys()], ["node '/body/a' (aten.celu.default)", "node '/body/c' (aten.erf.default)"])
   assert.is(got(unsupportedIn(put(archiveOf(programOf({ nodes: [relu('x', 'y')] }))), {})).size, 0)
 })
 
