@@ -26,7 +26,7 @@ const huber = keysOf('huber', 'delta', (o) => `huber({ ${o} })`)
 const crossEntropyWith = keysOf('crossEntropyWith', 'ignoreIndex weights labelSmoothing', (o) => `crossEntropyWith({ ${o} })`)
 const upsample = keysOf('upsample', 'scale size mode alignCorners', (o) => `upsample({ scale: 2, ${o} })`)
 const WEIGHTED = 'bias init param'
-const CONV = `stride pad dilation groups ${WEIGHTED}`
+const CONV = `stride pad dilation groups standardize ${WEIGHTED}`
 const conv2d = keysOf('conv2d', CONV, (o) => `conv2d('c', 8, 3, { ${o} })`)
 const convTranspose2d = keysOf(
   'convTranspose2d',
@@ -38,6 +38,7 @@ const batchNorm = keysOf('batchNorm', 'frozen eps', (o) => `batchNorm('n', { ${o
 const groupNorm = keysOf('groupNorm', 'affine eps', (o) => `groupNorm('n', 2, { ${o} })`)
 const instanceNorm = keysOf('instanceNorm', 'affine eps', (o) => `instanceNorm('n', { affine: true, ${o} })`)
 const layerNorm = keysOf('layerNorm', 'eps', (o) => `layerNorm('n', { ${o} })`)
+const prelu = keysOf('prelu', 'shared start', (o) => `prelu('p', { ${o} })`)
 const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
 const pixelLinear = keysOf('pixelLinear', WEIGHTED, (o) => `pixelLinear('l', 2, { ${o} })`)
 const lrn = keysOf('localResponseNorm', 'alpha beta k', (o) => `localResponseNorm(5, { ${o} })`)
@@ -84,6 +85,7 @@ const keys: readonly Illegal[] = [
     ['resume', 'resumes'],
     ['memory', null],
   ),
+  ...prelu(['share', 'shared'], ['init', null]),
   ...conv2d(['strid', 'stride'], ['padding', 'pad'], ['dilaton', 'dilation'], ['group', 'groups'], ['use_bias', null]),
   ...convTranspose2d(['outputpad', 'outputPad'], ['strides', 'stride'], ['kernel', null]),
   ...fromBytes(['means', 'mean'], ['deviation', null]),
