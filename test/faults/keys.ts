@@ -53,6 +53,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   GlobalResponseNormOptions: [['globalResponseNorm', (o) => `s.globalResponseNorm('n', { ${o} })`]],
   LayerNormOptions: [['layerNorm', (o) => `s.layerNorm('n', { ${o} })`]],
   LocalResponseNormOptions: [['localResponseNorm', (o) => `s.localResponseNorm(5, { ${o} })`]],
+  PreluOptions: [['prelu', (o) => `s.prelu('n', { ${o} })`]],
   PoolOptions: [['maxPool', (o) => `s.maxPool(2, { ${o} })`]],
   AvgPoolOptions: [['avgPool', (o) => `s.avgPool('n', 2, { ${o} })`]],
   UpsampleOptions: [['upsample', (o) => `s.upsample({ scale: 2, ${o} })`]],
