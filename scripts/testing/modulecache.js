@@ -122,12 +122,16 @@ const requireOf = (module) => {
   return own
 }
 
+/** The compiler has `import(` in strings alone. In other sources it is a call, which needs Node's own loader. */
+const COMPILER = path.join(ROOT, 'node_modules', 'typescript', 'lib', 'typescript.js')
+const callsImport = (text, file) => file !== COMPILER && /\bimport\(/.test(text)
+
 /** Kept code forgets how it imports. Node before 20.12 has no constants: translated modules cannot import ES modules there. */
-const optionsFor = (text, cachedData) =>
-  text.includes('import(') ? { importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER } : { cachedData }
+const optionsFor = (text, file, cachedData) =>
+  callsImport(text, file) ? { importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER } : { cachedData }
 
 const run = (module, file, text, cachedData) => {
-  const script = new vm.Script(Module.wrap(text), { filename: file, ...optionsFor(text, cachedData) })
+  const script = new vm.Script(Module.wrap(text), { filename: file, ...optionsFor(text, file, cachedData) })
   script.runInThisContext().call(module.exports, module.exports, requireOf(module), module, file, path.dirname(file))
   return script
 }
@@ -153,12 +157,9 @@ const runKept = (module, file) => {
   return true
 }
 
-/** The compiler has `import(` in strings alone. In other sources it is a call, which needs Node's own loader. */
-const COMPILER = path.join(ROOT, 'node_modules', 'typescript', 'lib', 'typescript.js')
-
 /** Compiled JavaScript of this checkout: its packages and dist/. */
 const isOurs = (text, file) =>
-  file.startsWith(INSIDE) && file.endsWith('.js') && !text.startsWith('#!') && (file === COMPILER || !/\bimport\(/.test(text))
+  file.startsWith(INSIDE) && file.endsWith('.js') && !text.startsWith('#!') && !callsImport(text, file)
 
 /** Modules that `require` loads as JavaScript are kept, too. */
 const keepJavaScript = () => {
