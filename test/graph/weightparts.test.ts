@@ -41,7 +41,7 @@ const network = (): Graph => {
 const COUNTS: Counts = { 'c1.weight': 3, 'c2.weight': 2, 'up.weight': 3, 'fc.weight': 2, 'shared.weight': 3 }
 const inParts = (g: Graph, counts = COUNTS): Graph => {
   const split = weightsInParts(g, counts)
-  if (!split) throw new Error('these weights cannot be in so many parts')
+  if (!split) throw new Error('a weight has fewer rows than parts')
   return split
 }
 
