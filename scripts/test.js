@@ -128,10 +128,10 @@ const nothing = (why) => {
   return { name: 'discovery', passed: 0, failed: 1, skipped: 0, seconds: 0, processorSeconds: 0 }
 }
 
-/** `asked`: patterns, or the quick list. Files marked `// full` run in full mode, or where a pattern names them. */
+/** `asked`: patterns, or the quick list. Files marked `// gate` or `// full` run in those modes, or where a pattern names them. */
 const runTests = async (options) => {
   const asked = options.quick ? QUICK : options.patterns
-  const { chosen: found, unknown } = discover(options.root, asked, options.full)
+  const { chosen: found, unknown } = discover(options.root, asked, options)
   const chosen = options.quick ? found.filter(({ file }) => QUICK.some((path) => file.startsWith(path))) : found
   const jobs = typescriptJobs(
     options.root,

@@ -1,7 +1,11 @@
 // Which tests a call of the runner asks for. In: the checkout, patterns. Out: test files and native programs, each with its
-// marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file: `// serial` (nothing
-// else runs beside it), `// own process` (shared.js), `// timeout 600` (seconds), `// full` (repetition that only full mode runs),
-// `// each of FOLDER` (it makes tests that are named after files there).
+// marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file:
+// - `// serial`: nothing else runs beside it
+// - `// own process`: see shared.js
+// - `// timeout 600`: seconds
+// - `// gate`: long tests that only the gate and full mode run
+// - `// full`: repetition that only full mode runs
+// - `// each of FOLDER`: it makes tests that are named after files there
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
@@ -15,6 +19,7 @@ const marksOf = (text) => {
   return {
     serial: head.some((line) => /^\/\/ serial\b/.test(line)),
     ownProcess: head.some((line) => /^\/\/ own process\b/.test(line)),
+    gate: head.some((line) => /^\/\/ gate\b/.test(line)),
     full: head.some((line) => /^\/\/ full\b/.test(line)),
     timeoutSeconds: timeout ? Number(timeout[1]) : DEFAULT_TIMEOUT_SECONDS,
     eachOf: head.flatMap((line) => /^\/\/ each of (.+)$/.exec(line)?.[1].split(' ') ?? []),
@@ -89,17 +94,20 @@ const finder = (root) => {
   return { tests, find }
 }
 
-/** A pattern that names a file marked `// full` asks for it. */
+/** Full mode runs all files, the gate all but those marked `// full`, and other calls neither these nor those marked `// gate`. */
+const runsIn = (test, { gate = false, full = false }) => full || (!test.full && (gate || !test.gate))
+
+/** A pattern that names a marked file asks for it. */
 const names = ({ file }, patterns) => patterns.some((pattern) => path.basename(file).includes(path.basename(pattern)))
 
 /** `only`: patterns that a test's name must hold one of; absent: all of the file. `unknown`: patterns that nothing is found by. */
-const discover = (root, patterns, isFull = false) => {
+const discover = (root, patterns, mode = {}) => {
   const { tests, find } = finder(root)
-  if (patterns.length === 0) return { chosen: tests.filter((test) => isFull || !test.full), unknown: [] }
+  if (patterns.length === 0) return { chosen: tests.filter((test) => runsIn(test, mode)), unknown: [] }
   const choices = patterns.map((pattern) => ({ pattern, parts: find(pattern) }))
   const chosen = tests.flatMap((test) => {
     const asking = choices.filter(({ parts }) => parts.has(test.file))
-    if (asking.length === 0 || (test.full && !isFull && !names(test, patterns))) return []
+    if (asking.length === 0 || (!runsIn(test, mode) && !names(test, patterns))) return []
     const isWhole = asking.some(({ parts }) => parts.get(test.file) === 'all')
     return [isWhole ? test : { ...test, only: asking.map(({ pattern }) => pattern) }]
   })

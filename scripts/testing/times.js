@@ -2,7 +2,7 @@
 'use strict'
 const path = require('node:path')
 
-const SLOWEST = 20 + (Number(process.env.SL) || 0)
+const SLOWEST = 20
 
 const row = (seconds, processorSeconds, name) =>
   `${seconds.toFixed(1).padStart(8)} ${processorSeconds.toFixed(1).padStart(10)}  ${name}`

@@ -1,3 +1,4 @@
+// gate
 // own process
 // timeout 300
 // A device that fails in the middle of a run, on the plugin that imitates an asynchronous one: words, and a run that goes on.

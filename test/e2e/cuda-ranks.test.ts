@@ -18,6 +18,7 @@ import type { SpillwayError } from '../../src/errors/errors'
 import { prepare } from '../../src/stage/prepare'
 import { describePlan } from '../../src/stage/stage'
 import { zooEntry } from '../../src/zoo'
+import { gateTest } from '../full'
 import { alongRows } from './cutrows'
 import { afterStep, type End, ended, spillway } from './processes'
 import { alone, got, inTiles, machine } from './rankruns'
@@ -120,7 +121,7 @@ const onlyAt = (rank: number, variable: string): string => {
 }
 
 const always = (): void => {
-  test('two ranks have the bits of one GPU in two tiles, and count what they send', async () => {
+  gateTest('two ranks have the bits of one GPU in two tiles, and count what they send', async () => {
     const two = told(await among(2, ['--network=measured']))
     assert.equal([two.ranks, two.weightsSha256], [2, await byTiles(2)])
     // By NCCL, through its own operators.

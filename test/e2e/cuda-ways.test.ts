@@ -1,3 +1,4 @@
+// gate
 // own process
 // timeout 900
 // Identity in every way that products have, as a GPU box is asked for it (scripts/gpu/ways.js), on the imitated CUDA: the ways that repeat
@@ -10,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { FULL, fewOrAll, gateTest } from '../full'
+import { FULL, fewOrAll } from '../full'
 
 // Before the cache is another one: it has the headers.
 const { nativeLibrary } = require('../../scripts/testing/native') as {
@@ -73,7 +74,7 @@ const main = async (): Promise<void> => {
   else {
     let byGraphs: Line | undefined
     for (const precision of fewOrAll(['fp32'] as const, ['tf32', 'bf16', 'fp32'] as const))
-      gateTest(`every way in ${precision}, whatever the plan`, () => {
+      test(`every way in ${precision}, whatever the plan`, () => {
         const lines = ran(library, precision, FULL ? '0,1,2,3,16,17,18' : '0,16')
         holds(lines, precision)
         byGraphs = lines[0]

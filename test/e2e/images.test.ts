@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { gateTest } from '../full'
 import { bceWithLogits, conv2d, crossEntropy, focal, globalAvgPool, model, relu, seq, softCrossEntropy } from '../../dsl'
 import { type Data, files, folder, pick, type Sample, source, split } from '../../src/data/data'
 import { errorText } from '../../src/errors/errors'
@@ -97,23 +98,26 @@ test('balanced classes of images: a resumed run draws the same samples', async (
 
 const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 1
 
-test(`killed (${KILLS}) in the middle of epochs, resumed with other numbers of threads, the weights are the same`, async () => {
-  const alone = await ended(start('alone', 2))
-  assert.is(alone.code, 0, alone.err)
-  let kills = 0
-  for (let i = 0; i < KILLS; i++) {
-    const child = start('killed', i % 3, '--resume')
-    const end = await ended(child, (err) => {
-      if ((err.match(/^step \d/gm) ?? []).length > i % 3) child.kill('SIGKILL')
-    })
-    if (end.signal === 'SIGKILL') kills++
-  }
-  assert.is(kills, KILLS)
-  const rest = await ended(start('killed', 1, '--resume'))
-  assert.is(rest.code, 0, rest.err)
-  const [a, b] = [alone, rest].map((e) => JSON.parse(e.out) as Told)
-  assert.equal([b!.losses, b!.weightsSha256], [a!.losses, a!.weightsSha256])
-})
+gateTest(
+  `killed (${KILLS}) in the middle of epochs, resumed with other numbers of threads, the weights are the same`,
+  async () => {
+    const alone = await ended(start('alone', 2))
+    assert.is(alone.code, 0, alone.err)
+    let kills = 0
+    for (let i = 0; i < KILLS; i++) {
+      const child = start('killed', i % 3, '--resume')
+      const end = await ended(child, (err) => {
+        if ((err.match(/^step \d/gm) ?? []).length > i % 3) child.kill('SIGKILL')
+      })
+      if (end.signal === 'SIGKILL') kills++
+    }
+    assert.is(kills, KILLS)
+    const rest = await ended(start('killed', 1, '--resume'))
+    assert.is(rest.code, 0, rest.err)
+    const [a, b] = [alone, rest].map((e) => JSON.parse(e.out) as Told)
+    assert.equal([b!.losses, b!.weightsSha256], [a!.losses, a!.weightsSha256])
+  },
+)
 
 test('mixed images train with shares of classes, alike by any number of threads; with labels they are refused', async () => {
   const mixing = (loss: string, workers: number) =>

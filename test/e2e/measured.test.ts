@@ -24,7 +24,7 @@ import { type Measurement, standing } from '../../src/train/measurement'
 import { checkedOptions, type TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
-import { FULL, fullTest } from '../full'
+import { FULL, fullTest, gateTest } from '../full'
 import { afterStep, type End, ended, training } from './processes'
 import { DEVICE, halfway, staged } from './runs'
 
@@ -187,7 +187,7 @@ test('without evaluations the mean loss of epochs counts: the best weights, the 
   assert.equal(readFileSync(saveBest), readFileSync(join(root, 'until.safetensors')))
 })
 
-test('patience ends the run after the epochs that brought nothing; a resume counts on, bit for bit', async () => {
+gateTest('patience ends the run after the epochs that brought nothing; a resume counts on, bit for bit', async () => {
   const schedule = (step: number): number => (step <= 8 ? 1 : 0)
   const o = { epochs: 40, seed: 3, data: held, schedule, evaluate: validation({ data: held }), patience: 3 } as const
   const alone = await train(net, plan, o)

@@ -163,7 +163,7 @@ if (HERE) {
   })
 
   for (const [mpi, at] of (ALL.length ? ALL : [USUAL]).map((mpi, i) => [mpi, i === 0 ? 0 : -1] as const))
-    test(`${mpi.run}: an evaluation of which a rank is asked to end ends at all of them, with its code`, async () => {
+    gateTest(`${mpi.run}: an evaluation of which a rank is asked to end ends at all of them, with its code`, async () => {
       const weights = join(root, 'asked.safetensors')
       const many = join(root, 'many.safetensors')
       const n = 20_000
@@ -206,7 +206,7 @@ if (HERE) {
     })
 
   if (spawnSync('unshare', ['-m', 'true']).status === 0)
-    test('the least memory of all ranks counts, and a note says whose that is', async () => {
+    gateTest('the least memory of all ranks counts, and a note says whose that is', async () => {
       const little = join(root, 'meminfo')
       writeFileSync(little, 'MemAvailable:    2097152 kB\n')
       const script = join(root, 'second.sh')
@@ -278,7 +278,7 @@ twice()
     })
 
   /** The one that is stopped does not come: it hangs, for all that others know. */
-  test('a rank that hangs ends all, in words', async () => {
+  gateTest('a rank that hangs ends all, in words', async () => {
     const at = join(root, 'hangs')
     const end = await ended(
       spillway([...TRAIN, '--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'], {
@@ -309,40 +309,43 @@ twice()
       assert.equal(ranksOf(at), [])
     })
 
-  test('MPI sends 2(R-1)/R of the sums, and R-1 times the statistics and parts, whole or shared updates have the same bits', async () => {
-    const counter = join(root, 'countmpi.so')
-    const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {
-      encoding: 'utf8',
-    })
-    assert.is(made.status, 0, made.stderr)
-    const counted = async (steps: number, more: readonly string[]): Promise<{ readonly sent: number; readonly told: Told }> => {
-      const file = join(root, `sent-${steps}`)
-      const under = ['mpirun', '-n', '2', 'env', `LD_PRELOAD=${counter}`, `COUNT_MPI=${file}`]
-      const end = await ended(
-        spillway([...TRAIN, `--steps=${steps}`, ...more], { under, env: { ...ENV, SPILLWAY_MPICXX: 'mpicxx' } }),
-      )
-      const lines = new Map(
-        readFileSync(file, 'utf8')
-          .trim()
-          .split('\n')
-          .map((l) => l.split(' ').map(Number) as [number, number]),
-      )
-      return { sent: lines.get(1)!, told: told(end) }
-    }
-    for (const shard of GATE ? (['none', 'gradients'] as const) : (['gradients'] as const)) {
-      const how = [`--shard=${shard}`]
-      const [few, more] = [await counted(1, how), await counted(3, how)]
-      // Before each step ranks exchange a byte to agree on it; all else belongs to the start and the end, mostly from rank 0: rank 1 sends the same
-      // in the steps.
-      const perStep = (more.sent - few.sent) / 2 - 1
-      // A rank's report at the end is text: its length depends on its numbers.
-      const report = 32
-      assert.ok(Math.abs(perStep - formula(2, shard)) < report, `${perStep} bytes, not ${formula(2, shard)}`)
-      assert.is((more.told.commBytes - few.told.commBytes) / 2, formula(2, shard))
-      assert.is(more.told.weightsSha256, (await byThreads(3, 2)).weightsSha256)
-      assert.equal([more.told.ranks, more.told.shard ?? 'none'], [2, shard])
-    }
-  })
+  gateTest(
+    'MPI sends 2(R-1)/R of the sums, and R-1 times the statistics and parts, whole or shared updates have the same bits',
+    async () => {
+      const counter = join(root, 'countmpi.so')
+      const made = spawnSync('mpicxx', ['-shared', '-fPIC', '-O1', join(__dirname, 'countmpi.cpp'), '-o', counter], {
+        encoding: 'utf8',
+      })
+      assert.is(made.status, 0, made.stderr)
+      const counted = async (steps: number, more: readonly string[]): Promise<{ readonly sent: number; readonly told: Told }> => {
+        const file = join(root, `sent-${steps}`)
+        const under = ['mpirun', '-n', '2', 'env', `LD_PRELOAD=${counter}`, `COUNT_MPI=${file}`]
+        const end = await ended(
+          spillway([...TRAIN, `--steps=${steps}`, ...more], { under, env: { ...ENV, SPILLWAY_MPICXX: 'mpicxx' } }),
+        )
+        const lines = new Map(
+          readFileSync(file, 'utf8')
+            .trim()
+            .split('\n')
+            .map((l) => l.split(' ').map(Number) as [number, number]),
+        )
+        return { sent: lines.get(1)!, told: told(end) }
+      }
+      for (const shard of GATE ? (['none', 'gradients'] as const) : (['gradients'] as const)) {
+        const how = [`--shard=${shard}`]
+        const [few, more] = [await counted(1, how), await counted(3, how)]
+        // Before each step ranks exchange a byte to agree on it; all else belongs to the start and the end, mostly from rank 0: rank 1 sends the same
+        // in the steps.
+        const perStep = (more.sent - few.sent) / 2 - 1
+        // A rank's report at the end is text: its length depends on its numbers.
+        const report = 32
+        assert.ok(Math.abs(perStep - formula(2, shard)) < report, `${perStep} bytes, not ${formula(2, shard)}`)
+        assert.is((more.told.commBytes - few.told.commBytes) / 2, formula(2, shard))
+        assert.is(more.told.weightsSha256, (await byThreads(3, 2)).weightsSha256)
+        assert.equal([more.told.ranks, more.told.shard ?? 'none'], [2, shard])
+      }
+    },
+  )
 
   if (ALL.length > 1)
     test('an engine of another MPI than the one that starts the processes is refused', async () => {
@@ -418,7 +421,7 @@ twice()
       assert.is(rest.weightsSha256, whole.weightsSha256)
     })
 
-  test('one rank of a grid that is asked to end ends all after the step, and nothing is left', async () => {
+  gateTest('one rank of a grid that is asked to end ends all after the step, and nothing is left', async () => {
     const at = join(root, 'asked')
     let memory: readonly string[] = []
     const end = await among(
@@ -443,7 +446,7 @@ twice()
     assert.is(end.err.match(/cannot be split between 3 ranks/g)?.length, 1)
   })
 
-  test('a run goes on with as many ranks as it began with', async () => {
+  gateTest('a run goes on with as many ranks as it began with', async () => {
     const at = join(root, 'as-many')
     told(await alone('--steps=2', `--checkpoint-dir=${at}`, '--engine=threads', '--ranks=4'))
     const end = await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])

@@ -78,7 +78,7 @@ if (MPIS.length > 0) {
   })
 
   for (const one of MPIS)
-    test(`${one.run}: three processes write the files of one`, async () => {
+    gateTest(`${one.run}: three processes write the files of one`, async () => {
       const data = arrays(`arrays-${one.run}`, 7)
       const [first, second] = [at(`one-${one.run}`), at(`three-${one.run}`)]
       const whole = told(await alone(`--data=${data}`, `--out=${first}`))

@@ -231,10 +231,15 @@ test('a crash that happens only beside other files is a failure of the batch', a
 
 // ---------------------------------------------------------------- marks, times, excerpts
 
-test('a file marked `// full` runs in full mode, or where a pattern names it', async () => {
-  const files = { 'test/a.test.ts': passing(1), 'test/many.test.ts': `// full\n${passing(5)}` }
+test('a file marked `// gate` or `// full` runs in that mode, or where a pattern names it', async () => {
+  const files = {
+    'test/a.test.ts': passing(1),
+    'test/long.test.ts': `// gate\n${passing(2)}`,
+    'test/many.test.ts': `// full\n${passing(5)}`,
+  }
   assert.is((await run(files)).last, '1 passed, 0 failed')
-  assert.is((await run(files, '--full')).last, '6 passed, 0 failed')
+  assert.is((await run(files, '--gate')).last, '3 passed, 0 failed')
+  assert.is((await run(files, '--full')).last, '8 passed, 0 failed')
   assert.is((await run(files, 'many')).last, '5 passed, 0 failed')
 })
 

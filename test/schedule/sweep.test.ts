@@ -1,3 +1,4 @@
+// gate
 // timeout 1800
 // Every planner over networks, sizes and budgets: a verified plan or the smallest budget that works, and how far the best of
 // those that swap are above the bound. The whole zoo: `npm run sweep`; all of paper 5's cases: `npm run acceptance -- bounds`.
@@ -9,7 +10,7 @@ import { graphOf, machine } from '../../bench/lab/steps'
 import { autoBeside } from '../../bench/sweep/beside'
 import { sweptNetwork } from '../../bench/sweep/network'
 import { strategies } from '../../staging/planner/strategies'
-import { FULL, fewOrAll, gateTest } from '../full'
+import { FULL, fewOrAll } from '../full'
 
 const on = machine('v100-pcie-16g')
 
@@ -41,7 +42,7 @@ test('every planner has a verified plan for every budget, or names the smallest;
   }
 })
 
-gateTest('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
+test('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
   const cases = FULL ? PAPER_5 : ([['resnet50', 16, 224]] as const)
   const all = cases.flatMap((c) => boundRatios(c).map((r) => ({ at: c.join(), ...r })))
   for (const r of all) assert.ok(behind(r) <= 1.005, `${r.at}: ${behind(r)} of the better`)

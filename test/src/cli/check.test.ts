@@ -86,14 +86,14 @@ fullTest('JavaScript files of both kinds of module are checked, too', () => {
   assert.match(err, /wrong\.mjs:3:\d+: .*two values are named 'h'/)
 })
 
-test('what types cannot see is found by staging: a budget that is too small ends with 3', () => {
+gateTest('what types cannot see is found by staging: a budget that is too small ends with 3', () => {
   file('right.cjs', script)
   const { code, out } = check('right.cjs', '--budget', '2MiB', '--strategy', 'in-core')
   assert.equal([code, out.error.tag], [3, 'BudgetInfeasible'])
   if (FULL) assert.is(check('right.cjs', '--budget', '64MiB').code, 0)
 })
 
-test('an exception of the file itself is told with its place', () => {
+gateTest('an exception of the file itself is told with its place', () => {
   const { code, err } = check(
     file('throws.ts', `const n: number = Number('7')\n\nif (n > 3) throw new Error('not today')\nexport default n\n`),
   )

@@ -1,3 +1,4 @@
+// gate
 // A budget that parameters and state alone exceed: refused without the seconds of measuring first, and with the smallest budget that a
 // measured plan works in.
 import { mkdtempSync, rmSync } from 'node:fs'
