@@ -14,6 +14,7 @@ import {
   type Growing,
   graphAt,
   inCoreBytesOf,
+  keptIn,
   type Largest,
   largestOf,
   type Price,
@@ -182,14 +183,14 @@ const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined):
   const [batch, ...image] = before.input
   if (!trained || !whole) return NONE
   const already = subject.own.accumulate ?? 1
-  const split = (parts: number): { readonly subject: Subject; readonly input: Shape } => ({
-    subject: { ...subject, own: { ...subject.own, accumulate: already * parts } },
-    input: [Math.ceil(batch / parts), ...image],
-  })
+  const inputOf = (parts: number): Shape => [Math.ceil(batch / parts), ...image]
+  // One subject for each number: it keeps its graph.
+  const subjects = new Map<number, Subject>()
+  const split = (parts: number): Subject =>
+    keptIn(subjects, parts, () => ({ ...subject, own: { ...subject.own, accumulate: already * parts } }))
   const isEnough = (parts: number): boolean => {
-    const { subject: own, input } = split(parts)
-    const graph = graphAt(own, input)
-    return E.isRight(graph) && inCoreBytesOf(graph.right, own.machine) <= budgetBytes
+    const graph = graphAt(split(parts), inputOf(parts))
+    return E.isRight(graph) && inCoreBytesOf(graph.right, subject.machine) <= budgetBytes
   }
   // The sums of gradients need memory, too: sometimes a part or two more are needed.
   let [low, high] = [Math.max(2, Math.ceil(batch / whole.input[0])) - 1, batch]
@@ -207,11 +208,11 @@ const accumulating = (o: FitsAsked, before: Before, whole: Largest | undefined):
     if (isEnough(middle)) high = middle
     else low = middle
   }
-  const { subject: accumulated, input } = split(high)
+  const input = inputOf(high)
   return changed(o, before)(
     `batch ${input[0]}, update every ${already * high} steps`,
     ['--batch', `${input[0]}`, '--accumulate', `${already * high}`],
-    accumulated,
+    split(high),
     input,
   )
 }

@@ -117,7 +117,7 @@ const models = onceFor((_: Subject['at']) => new Map<string, Either<SpillwayErro
 const graphs = onceFor((_: Subject) => new Map<string, Either<SpillwayError, Graph>>())
 
 /** The known answer for a key, or a new one, which is known from then on. */
-const keptIn = <K, A>(known: Map<K, A>, key: K, make: () => A): A => {
+export const keptIn = <K, A>(known: Map<K, A>, key: K, make: () => A): A => {
   const there = known.get(key)
   if (there !== undefined) return there
   const made = make()
@@ -183,6 +183,8 @@ interface Sizes {
   readonly grows: (n: number) => number
   /** The number at which the growth has a value. */
   readonly grown: (value: number) => number
+  /** The distance of the first probe from the guess. */
+  readonly stride: number
 }
 
 const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b))
@@ -193,7 +195,7 @@ const HALVES = [1, 2, 4, 8, 16, 32, 64]
 /** Batches, or images of one proportion: all that are as far from each other as legal ones. */
 const sizesOf = (subject: Subject, growing: Growing): Sizes => {
   const [b, c, h, w] = subject.base
-  if (growing === 'batch') return { own: b, shape: (n) => [n, c, h, w], grows: (n) => n, grown: (value) => value }
+  if (growing === 'batch') return { own: b, shape: (n) => [n, c, h, w], grows: (n) => n, grown: (value) => value, stride: 1 }
   const parts = divisor(h, w)
   const shapeOf = (k: number): Shape => [b, c, (k * h) / parts, (k * w) / parts]
   // A head for a fixed number of pixels may accept only multiples of the model's own size.
@@ -206,6 +208,8 @@ const sizesOf = (subject: Subject, growing: Growing): Sizes => {
     shape: (n) => shapeOf(side(n)),
     grows: (n) => side(n) ** 2,
     grown: (value) => (Math.sqrt(value) - first) / step + 1,
+    // Networks halve an image, so most of its bytes change only with every second size.
+    stride: 2,
   }
 }
 
@@ -225,7 +229,13 @@ interface Edge {
  * Finds a number that is accepted while the next one is refused: doubles the distance from the guess, then halves the rest. `known` is
  * accepted; numbers above `most` are not tried. Below `own`, the model refuses only numbers that are too small.
  */
-const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most: number, own: number, known = 0): Edge => {
+const edgeOf = (
+  refusal: (n: number) => Refusal | undefined,
+  guess: number,
+  most: number,
+  { own, stride }: Sizes,
+  known = 0,
+): Edge => {
   let low = known
   let high = most + 1
   let isAccepted = known > 0
@@ -242,7 +252,7 @@ const edgeOf = (refusal: (n: number) => Refusal | undefined, guess: number, most
   }
   const first = Math.min(most, Math.max(known, guess))
   if (first > known) look(first)
-  for (let step = 1; high - low > 1; step *= 2) {
+  for (let step = stride; high - low > 1; step *= 2) {
     const middle = (low + high) >> 1
     look(low >= first ? Math.min(low + step, middle) : Math.max(high - step, middle))
   }
@@ -319,7 +329,7 @@ class Search {
     }
     const refusal = (n: number): Refusal | undefined =>
       this.need(n) <= this.budgetBytes ? undefined : this.need(n) < Infinity ? 'budget' : 'model'
-    return edgeOf(refusal, a, MOST, own)
+    return edgeOf(refusal, a, MOST, this.sizes)
   }
 
   private edge(o: Omit<Asked, 'budgetBytes'>): Edge {
@@ -337,7 +347,7 @@ class Search {
       return isPlanned ? undefined : 'budget'
     }
     // A step that fits in-core fits `auto`, too.
-    return edgeOf(refusal, most, most, own, strategy === 'auto' ? inCore.at : 0)
+    return edgeOf(refusal, most, most, this.sizes, strategy === 'auto' ? inCore.at : 0)
   }
 
   private readonly prices = new Map<string, Either<SpillwayError, Price>>()

@@ -186,14 +186,16 @@ class Known {
     this.boxes = mapped(graph.values, (v) => fullBox(asShape(v.shape)))
   }
 
-  cost(op: Op, shapes: CallShapes): Choice {
-    const key = callKey(op.kind, op.attrs, shapes)
-    const known = this.costs.get(key)
-    if (known) return known
+  private choice(op: Op, shapes: CallShapes): Choice {
     const best = fastest(this.machine, op.kind, op.attrs, shapes)
-    const c = { ...best, workspace: alignUp(best.workspace, ALIGN_BYTES) }
-    this.costs.set(key, c)
-    return c
+    return { ...best, workspace: alignUp(best.workspace, ALIGN_BYTES) }
+  }
+
+  private cost(op: Op, shapes: CallShapes): Choice {
+    const key = callKey(op.kind, op.attrs, shapes)
+    const known = this.costs.get(key) ?? this.choice(op, shapes)
+    this.costs.set(key, known)
+    return known
   }
 
   /** The windowed operands of an op: those of its tiles, too. */
@@ -237,9 +239,9 @@ class Known {
       : `${v.dtype}${v.shape.join()}`
   }
 
-  /** An op over whole values costs the same wherever they lie. */
+  /** An op over whole values costs the same wherever they lie. Few such ops are alike: a key takes longer than a cost. */
   wholeCost(op: Op, ins: readonly View[], outs: readonly View[]): Choice {
-    const cost = this.whole[op.id] ?? this.cost(op, callShapes(this.graph, ins, outs))
+    const cost = this.whole[op.id] ?? this.choice(op, callShapes(this.graph, ins, outs))
     this.whole[op.id] = cost
     return cost
   }
