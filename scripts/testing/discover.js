@@ -1,11 +1,7 @@
 // Which tests a call of the runner asks for. In: the checkout, patterns. Out: test files and native programs, each with its
-// marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file:
-// - `// serial`: nothing else runs beside it
-// - `// own process`: see shared.js
-// - `// timeout 600`: seconds
-// - `// gate`: long tests that only the gate and full mode run
-// - `// full`: repetition that only full mode runs
-// - `// each of FOLDER`: it makes tests that are named after files there
+// marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file. `// serial`: nothing else runs
+// beside it. `// own process`: see shared.js. `// timeout 600`: its limit in seconds. `// gate`: only the gate and full mode run it.
+// `// full`: only full mode runs it. `// each of FOLDER`: it makes tests that are named after files there.
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')

@@ -32,8 +32,9 @@ test('an operator is found where it is tested: by name, in every device, nativel
 
 test('marks stand in the first lines of a file', () => {
   const { marksOf } = require('../../scripts/testing/discover') as { readonly marksOf: (text: string) => object }
-  const unmarked = { serial: false, ownProcess: false, full: false, timeoutSeconds: 180, eachOf: [] }
+  const unmarked = { serial: false, ownProcess: false, gate: false, full: false, timeoutSeconds: 180, eachOf: [] }
   assert.equal(marksOf('// words\n'), unmarked)
+  assert.equal(marksOf('// gate\n'), { ...unmarked, gate: true })
   assert.equal(marksOf('// full\n// own process\n// timeout 7\n'), {
     ...unmarked,
     full: true,
