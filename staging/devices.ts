@@ -19,6 +19,8 @@ export interface DeviceDeclaration {
   readonly gathersUpdates: boolean
   /** Its convolutions take weights in a layout of their own, and find them so where a step lays them out. */
   readonly laysWeights: boolean
+  /** It is a card of its own memory and libraries, behind a plugin: only opening the plugin tells if there is one. */
+  readonly isCard: boolean
 }
 
 export type { DeviceName }
@@ -31,12 +33,21 @@ const cpu: DeviceDeclaration = {
   fused: true,
   gathersUpdates: false,
   laysWeights: false,
+  isCard: false,
 }
 
 export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
   cpu,
   /** Computes everything naively, in double precision. */
-  ref: { name: 'ref', dtype: 'f64', precisions: ['fp32', 'bf16'], fused: true, gathersUpdates: false, laysWeights: false },
+  ref: {
+    name: 'ref',
+    dtype: 'f64',
+    precisions: ['fp32', 'bf16'],
+    fused: true,
+    gathersUpdates: false,
+    laysWeights: false,
+    isCard: false,
+  },
   /** The cpu, but that nothing is computed. */
   null: { ...cpu, name: 'null' },
   cuda: {
@@ -46,6 +57,7 @@ export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
     fused: true,
     gathersUpdates: true,
     laysWeights: true,
+    isCard: true,
   },
 }
 

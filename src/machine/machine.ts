@@ -106,10 +106,9 @@ const withTiers = (machine: Machine, o: MachineOptions): LocalMachine => ({
 })
 
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
-  const { devices } = native.deviceInfo()
-  const reason = `this build has no device '${name}', only ${devices.join(', ')}: run 'spillway doctor'`
-  // The plugin tells if there is cuda, when it is opened.
-  return name === 'cuda' || devices.includes(name) ? right(undefined) : left({ tag: 'DeviceFailed', reason })
+  const built = native.deviceInfo().devices
+  const reason = `this build has no device '${name}', only ${built.join(', ')}: run 'spillway doctor'`
+  return devices[name].isCard || built.includes(name) ? right(undefined) : left({ tag: 'DeviceFailed', reason })
 }
 
 const makers: Readonly<Record<DeviceName, (native: Native, o: MachineOptions) => LocalMachine>> = {

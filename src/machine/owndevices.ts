@@ -60,8 +60,8 @@ const roomFor = (tier: Tier): ReturnType<typeof roomOf> => (tier.kind === 'disk'
 
 /** On cpu the host's memory is the device's, so a disk takes all unless somebody says otherwise; and all copies are in line. */
 const lines = (name: 'cpu' | 'cuda', { throttle }: MachineOptions): Pick<Tiers, 'apart' | 'besideDisk'> => ({
-  apart: name === 'cuda' && throttle === undefined,
-  ...(name === 'cpu' ? { besideDisk: 0 } : {}),
+  apart: devices[name].isCard && throttle === undefined,
+  ...(devices[name].isCard ? {} : { besideDisk: 0 }),
 })
 
 export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {

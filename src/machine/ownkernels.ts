@@ -29,7 +29,7 @@ const isOwn = (ways: readonly NativeWay[]): boolean => ways[0]?.name === 'own'
 
 /** After a run: a device that no longer answers does not change the result. */
 export const ownKernelsIn = (staged: Planned): OwnKernels | undefined =>
-  staged.machine.device.name === 'cuda'
+  staged.machine.device.isCard
     ? pipe(
         tryLoadNative(),
         E.flatMap((native) => onDevice(() => ownKernelsOf(native, staged))),
@@ -38,8 +38,8 @@ export const ownKernelsIn = (staged: Planned): OwnKernels | undefined =>
       )
     : undefined
 
-const ownKernelsOf = (native: Native, { plan }: Planned): OwnKernels => {
-  const ways = waysOf(native, 'cuda', { precision: precisionOf(plan) === 'tf32' ? 'tf32' : 'fp32' }, 1)
+const ownKernelsOf = (native: Native, { plan, machine }: Planned): OwnKernels => {
+  const ways = waysOf(native, machine.device.name, { precision: precisionOf(plan) === 'tf32' ? 'tf32' : 'fp32' }, 1)
   const products = plan.calls.filter((c) => PRODUCT.test(c.kind))
   const own = products.filter((c) => !c.way && isOwn(ways(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))))
   return { calls: own.length, of: products.length }

@@ -19,7 +19,7 @@ export const swappingLike = ({ tierBytes }: Plan, machine: LocalMachine): LocalM
   tierBytes > 0 ? { ...machine, link: { ...machine.link, sameMemory: false } } : machine
 
 export const processMemory = (plan: Plan, { device, simulated, tier }: LocalMachine): ProcessMemory | undefined => {
-  if (simulated || device.name === 'cuda') return undefined
+  if (simulated || device.isCard) return undefined
   const parts = {
     deviceBytes: bytesOf(plan.peakPages),
     swappedBytes: tierShares(plan, tier.kind).host,

@@ -17,9 +17,9 @@ export interface Writing {
 /** The plan's share of host memory: its tier, and all of it if host memory is the device's. */
 const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
   const tier = tierShares(plan, machine.tier.kind).host
-  const device = machine.device.name === 'cuda' ? 0 : bytesOf(plan.peakPages)
+  const device = machine.device.isCard ? 0 : bytesOf(plan.peakPages)
   // The memory of planning itself is freed before the run.
-  const left = Math.max(availableBytes(), machine.device.name === 'cuda' ? 0 : machine.memoryBytes)
+  const left = Math.max(availableBytes(), machine.device.isCard ? 0 : machine.memoryBytes)
   if (tier + device <= left) return []
   const asked = [
     ...(device > 0 ? [`${showSize(device)} on the device`] : []),

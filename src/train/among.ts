@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
-import type { DeviceName } from '../../staging/devices'
+import { type DeviceName, devices } from '../../staging/devices'
 import { ranksOf } from '../../staging/graph/ranks'
 import { encodePlan } from '../../staging/plan/codec'
 import { tryLoadNative } from '../device/native'
@@ -44,7 +44,7 @@ export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
 /** Checks that ranks can meet on a device: GPUs need a library that carries bytes between them, and a GPU for each process. */
 export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError, void> =>
   pipe(
-    engine.kind === 'mpi' && device === 'cuda' ? gpuOf(engine, process.env) : E.right(''),
+    engine.kind === 'mpi' && devices[device].isCard ? gpuOf(engine, process.env) : E.right(''),
     E.tap(() => E.right(takeOwnGpu())),
     E.flatMap(tryLoadNative),
     E.flatMap((native) => onDevice(() => native.carrier(device))),

@@ -61,8 +61,8 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
       return { processor: thisProcessor(), threads: o.threads ?? threads, libraries: `oneDNN ${oneDnn}` }
     }),
     E.map((here) => {
-      if (device.name !== 'cuda') return here
-      const { device: processor, driver, libraries } = loadNative().deviceFacts('cuda')
+      if (!device.isCard) return here
+      const { device: processor, driver, libraries } = loadNative().deviceFacts(device.name)
       return { ...here, processor, libraries: `driver ${driver}, ${libraries}` }
     }),
   )

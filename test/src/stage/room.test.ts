@@ -10,6 +10,7 @@ import { lacksOf } from '../../../src/stage/room'
 import { type Staged, stage } from '../../../src/stage/stage'
 import { gib, mib } from '../../../src/stage/sizes'
 import { PAGE_BYTES } from '../../../staging/core/bytes'
+import { devices } from '../../../staging/devices'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-room-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -54,7 +55,7 @@ test('a lower tier in memory that is too large: a disk helps', () => {
 })
 
 test("the device's own memory is not the host's on a GPU", () => {
-  const cuda = { device: { ...here.machine.device, name: 'cuda' } } as Partial<Staged['machine']>
+  const cuda: Partial<Staged['machine']> = { device: devices.cuda }
   assert.equal(lacksOf(taking({ device: FAR }, cuda)), [])
   assert.match(lack(taking({ device: FAR, tier: FAR }, cuda)), /the plan needs [\d.]+ \wiB of host memory/)
 })
