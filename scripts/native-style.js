@@ -48,9 +48,27 @@ const format = (tool, options, files) => {
   return ok
 }
 
+const DATABASE = 'compile_commands.json'
+/** Headers that CMake has compiled once: the compiled form lies beside each. */
+const COMPILED_ONCE = /\S+cmake_pch\.hxx(?=\s)/g
+
+/** Returns a folder with the commands of the addon's build. Headers that g++ compiled once are copied: clang cannot read its form of them. */
+const commands = () => {
+  const folder = path.join(ROOT, 'build', 'tidy')
+  fs.mkdirSync(folder, { recursive: true })
+  const copied = (file) => {
+    const copy = path.join(folder, `${path.basename(path.dirname(file))}.hxx`)
+    fs.copyFileSync(file, copy)
+    return copy
+  }
+  const text = fs.readFileSync(path.join(ROOT, 'build', 'addon', DATABASE), 'utf8')
+  fs.writeFileSync(path.join(folder, DATABASE), text.replace(COMPILED_ONCE, copied))
+  return folder
+}
+
 /** Checks one file at a time and prints each finding once, so that a long run shows its state. Leaves out files that lack a header. */
 const tidy = (tool, files) => {
-  const options = ['-p', 'build/addon', '--quiet', '--extra-arg=-Wno-unknown-warning-option']
+  const options = ['-p', commands(), '--quiet', '--extra-arg=-Wno-unknown-warning-option']
   const printed = new Set()
   const failed = files.filter((file) => {
     const { ok, lines } = runOn(tool, options, [file])

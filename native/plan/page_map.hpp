@@ -76,6 +76,7 @@ bool for_each_block(const ViewRecord& v, Visit visit) {
   uint64_t index[4] = {0, 0, 0, 0};
   while (true) {
     uint64_t lo = v.offset;
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a view has at most four axes
     for (size_t i = joined; i < n; i++) lo += index[i] * axes[i].stride * element;
     if (!visit(lo, lo + block)) return false;
     size_t i = joined;
