@@ -510,10 +510,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   view: (c, run) =>
     c
-      .argument('<slide>', 'a tiled TIFF, BigTIFF, GeoTIFF or SVS file')
+      .argument('<slide>', 'a tiled TIFF, BigTIFF, GeoTIFF, SVS or OME-Zarr image')
       .argument(
         '[predictions...]',
-        'predictions of this slide: TIFFs of --format tiff, masks with one class per pixel, or tables of its tiles',
+        'predictions of this slide: TIFFs of --format tiff, PNG or TIFF masks with one class per pixel, or tables of its tiles',
       )
       .option('--out <folder>', 'folder to write: a new or an empty one, or an earlier viewer, which is replaced')
       .option('--level <n>', 'finest level of the slide to show, 0 is the finest (default 0)', countOption('--level', 0))

@@ -1,16 +1,17 @@
-// The layers over a slide. In: files of predictions: TIFFs of classes or of probabilities, tables of tiles. Out: for each layer its name, its tiles and its legend.
+// The layers over a slide. In: files of predictions: TIFFs of classes or of probabilities, PNG masks, tables of tiles. Out: for each layer its name, its tiles and its legend.
 // Invariant: a prediction covers its slide: its sides have the same proportions.
 import { readFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { type Either, isLeft } from 'fp-ts/Either'
 import { csvRows } from '../data/lists'
+import { pngLabels } from '../data/png'
 import { openSlide, type Slide } from '../data/slides/slide'
 import { SpillwayException } from '../errors/errors'
 import type { LevelSize, Numbers } from '../files/pyramid'
 import { classOfColumn } from '../predict/ranked'
 import { mappedClasses, tileMap } from '../predict/tilemaps'
 import type { Source } from './deepzoom'
-import { classColour, classSource, heatSource, mapSource } from './sources'
+import { classColour, classesOf, classSource, heatSource, labelsOf, mapSource } from './sources'
 
 export interface ClassEntry {
   readonly name: string
@@ -49,8 +50,8 @@ const statedBy = (slide: Slide): { readonly form?: string; readonly classes: rea
   return { ...(form === undefined ? {} : { form }), classes: classes?.split(', ') ?? [] }
 }
 
-const classLayer = (name: string, slide: Slide, names: readonly string[]): Layer => {
-  const { source, counts } = classSource(slide)
+const classLayer = (name: string, classes: Parameters<typeof classSource>[0], names: readonly string[]): Layer => {
+  const { source, counts } = classSource(classes)
   const legend = (): Legend => {
     const all = counts.reduce((n, x) => n + x, 0)
     const labels = [...counts.keys()].filter((label) => label < names.length || counts[label]! > 0)
@@ -122,21 +123,41 @@ const tileLayers = (table: string, name: string, slide: Slide): readonly Layer[]
   })
 }
 
+const checkProportions = (file: string, { width, height }: LevelSize, of: LevelSize): void => {
+  if (!covers(of, { width, height }))
+    refused(file, `its ${width} x ${height} pixels have other proportions than the slide, which has ${of.width} x ${of.height}`)
+}
+
 const fileLayers = (file: string, name: string, of: LevelSize): readonly Layer[] => {
   const slide = openSlide(file, {}, [8, 32])
-  const { bits, channels, width, height } = slide.level
-  if (!covers(of, slide.level))
-    refused(file, `its ${width} x ${height} pixels have other proportions than the slide, which has ${of.width} x ${of.height}`)
+  const { bits, channels } = slide.level
+  checkProportions(file, slide.level, of)
   const { form, classes } = statedBy(slide)
   if (bits === 32 && form !== 'probabilities')
     refused(file, 'its numbers are no probabilities: predict with --as probabilities or --as classes')
   if (bits === 8 && channels !== 1)
     refused(file, `its pixels have ${channels} channels; allowed: one class per pixel, or probabilities of --format tiff`)
-  return bits === 8 ? [classLayer(name, slide, classes)] : heatLayers(name, slide, classes)
+  return bits === 8 ? [classLayer(name, classesOf(slide), classes)] : heatLayers(name, slide, classes)
 }
 
-const layersOf = (file: string, name: string, of: Slide): readonly Layer[] =>
-  /\.csv$/i.test(file) ? tileLayers(file, name, of) : fileLayers(file, name, of.level)
+/** A mask that is read whole: it has at most the pixels of the slide. */
+const maskLayer = (file: string, name: string, of: Slide): Layer => {
+  const finest = of.pyramid.levels[0]!
+  const labels = orRefused(file, pngLabels(readFileSync(file), finest.width * finest.height))
+  checkProportions(file, labels, of.level)
+  return classLayer(name, labelsOf(labels), [])
+}
+
+const layersOf = (file: string, name: string, of: Slide): readonly Layer[] => {
+  switch (extname(file).toLowerCase()) {
+    case '.csv':
+      return tileLayers(file, name, of)
+    case '.png':
+      return [maskLayer(file, name, of)]
+    default:
+      return fileLayers(file, name, of.level)
+  }
+}
 
 /** Names of files: their own, with the folder's in front where two files have one name, or a file has the slide's. */
 const namesOf = (slide: string, files: readonly string[]): readonly string[] => {

@@ -2,8 +2,10 @@
 // classes and probabilities as PNG with a palette. Invariant: pixels are read by regions. Class 0 and cells without a number are transparent.
 import type { Region } from '../data/data'
 import { sharp } from '../data/decode'
+import type { Labels } from '../data/png'
 import { floatsOf, regionOf, type Slide } from '../data/slides/slide'
 import { PALETTE, pngOfIndices } from '../files/pictures'
+import type { Numbers } from '../files/pyramid'
 import { heatPng } from '../predict/heat'
 import type { TileMap } from '../predict/tilemaps'
 import type { Source } from './deepzoom'
@@ -54,13 +56,27 @@ export const slideSource = async (slide: Slide): Promise<Source<Uint8Array>> => 
 
 const MOST_CLASSES = 256
 
-/** Classes in their colours. `counts` receives the number of pixels of each class. */
-export const classSource = (slide: Slide): { readonly source: Source<Uint8Array>; readonly counts: Float64Array } => {
+/** One class per pixel. */
+type Classes = Pick<Source<Uint8Array>, 'width' | 'height' | 'levels' | 'read'>
+
+/** The classes of a file that is read by regions. */
+export const classesOf = (slide: Slide): Classes => {
   const { width, height } = slide.level
+  const read = async (i: number, region: Region) => (await regionOf(atLevel(slide, i), region)) as Uint8Array
+  return { width, height, levels: levelsFrom(slide), read }
+}
+
+/** The classes of a mask that is in memory. */
+export const labelsOf = ({ width, height, pixels }: Labels): Classes => ({
+  ...{ width, height, levels: [{ width, height }] },
+  read: async (_, region) => regionIn(pixels, width, region),
+})
+
+/** Classes in their colours. `counts` receives the number of pixels of each class. */
+export const classSource = (classes: Classes): { readonly source: Source<Uint8Array>; readonly counts: Float64Array } => {
   const counts = new Float64Array(MOST_CLASSES)
   const source: Source<Uint8Array> = {
-    ...{ width, height, channels: 1, array: Uint8Array, halving: 'majority', format: 'png', levels: levelsFrom(slide) },
-    read: async (i, region) => (await regionOf(atLevel(slide, i), region)) as Uint8Array,
+    ...{ ...classes, channels: 1, array: Uint8Array, halving: 'majority', format: 'png' },
     encode: async (pixels, size) => pngOfIndices(size.width, size.height, pixels, PALETTE),
     seen: (pixels) => {
       for (const label of pixels) counts[label]!++
@@ -75,17 +91,20 @@ const HEAT: Heat = {
   encode: async (pixels, { width, height }) => heatPng(width, height, pixels),
 }
 
+/** A region of numbers that lie row by row. */
+const regionIn = <A extends Numbers>(pixels: A, width: number, region: Region): A => {
+  const out = new (pixels.constructor as new (length: number) => A)(region.height * region.width)
+  for (let y = 0; y < region.height; y++) {
+    const from = (region.top + y) * width + region.left
+    out.set(pixels.subarray(from, from + region.width), y * region.width)
+  }
+  return out
+}
+
 /** A map that is in memory. */
 export const mapSource = ({ width, height, pixels }: TileMap): Source<Float32Array> => ({
   ...{ ...HEAT, halving: 'majority', width, height, levels: [{ width, height }] },
-  read: async (_, region) => {
-    const out = new Float32Array(region.height * region.width)
-    for (let y = 0; y < region.height; y++) {
-      const from = (region.top + y) * width + region.left
-      out.set(pixels.subarray(from, from + region.width), y * region.width)
-    }
-    return out
-  },
+  read: async (_, region) => regionIn(pixels, width, region),
 })
 
 /** The probabilities of one channel. */

@@ -9,6 +9,7 @@ import sharp from 'sharp'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText } from '../../../src/errors/errors'
+import { PALETTE, pngOfIndices } from '../../../src/files/pictures'
 import { heatOf } from '../../../src/predict/heat'
 import { type Viewed, type Viewing, viewTask } from '../../../src/view/view'
 import { classAt, drawnSlide, HEIGHT, sharesAt, type TestSlide, WIDTH } from './slide'
@@ -158,6 +159,23 @@ test('a table of tiles is a layer of its probabilities, in the places of its til
   assert.match(await refusal({ predictions: [far] }), /line 2 is no tile of a slide of 1301 x 900 pixels/)
   writeFileSync(at('plain.csv'), 'file,class,confidence\nslide.tif,no,1\n')
   assert.match(await refusal({ predictions: [at('plain.csv')] }), /line 2 is no tile of a slide/)
+})
+
+test('a PNG mask has the classes of its pixels, and at most the pixels of the slide', async () => {
+  const classes = Uint8Array.from({ length: WIDTH * HEIGHT }, (_, i) => classAt(Math.floor(i / WIDTH), i % WIDTH))
+  writeFileSync(at('mask.png'), pngOfIndices(WIDTH, HEIGHT, classes, PALETTE))
+  const viewed = await view({ predictions: [at('mask.png'), files.mask], out: at('png') })
+  assert.equal(viewed.layers, ['mask', 'masks/slide'])
+  for (const [y, x] of PLACES) {
+    assert.equal(await pixel(at('png', 'layer1_files'), 'png', y, x), VOC[classAt(y, x)])
+    assert.equal(await pixel(at('png', 'layer2_files'), 'png', y, x), VOC[classAt(y, x)])
+  }
+  writeFileSync(at('wide.png'), pngOfIndices(2 * WIDTH, 10, new Uint8Array(20 * WIDTH), PALETTE))
+  writeFileSync(at('large.png'), pngOfIndices(2 * WIDTH, HEIGHT, new Uint8Array(2 * WIDTH * HEIGHT), PALETTE))
+  writeFileSync(at('cut.png'), readFileSync(at('mask.png')).subarray(0, 200))
+  assert.match(await refusal({ predictions: [at('wide.png')] }), /wide\.png .*other proportions than the slide/)
+  assert.match(await refusal({ predictions: [at('large.png')] }), /large\.png .*the limit is \d+/)
+  assert.match(await refusal({ predictions: [at('cut.png')] }), /cut\.png .*it ends before its last pixel/)
 })
 
 test('files that are no predictions of the slide are refused with the reason', async () => {
