@@ -21,6 +21,7 @@ class AbstractRun {
         owner_(tape.peak_pages, NONE),
         held_(tape.residencies.size()),
         filled_(tape.residencies.size()),
+        loaded_(tape.residencies.size()),
         busy_(tape.residencies.size()),
         from_home_(tape.residencies.size()),
         unsaved_(tape.residencies.size()) {}
@@ -76,6 +77,7 @@ class AbstractRun {
   std::vector<uint32_t> owner_;          // of each physical page
   std::vector<bool> held_;               // of each residency
   std::vector<bool> filled_;             // of each residency: taken again, for the next step
+  std::vector<bool> loaded_;             // of each residency: copied into since then
   std::vector<std::vector<Copy>> busy_;  // copies in flight, of each residency
   std::deque<Copy> out_, in_;
   std::deque<Exchange> exchanges_, early_;  // each way carries them one after the other
@@ -293,7 +295,8 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   if (!out && t.to_sink()) return refuse("transfer ", transfer, " goes to the sink");
   if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
   if (tape_.residencies[t.residency].ahead() && (out || !t.from_source() || !filled_[t.residency]))
-    return refuse("transfer ", transfer, ": residency ", t.residency, " begins the step, and is only filled from the data source for the next");
+    return refuse("transfer ", transfer, ": residency ", t.residency,
+                  " begins the step, and is only filled from the data source for the next");
   if (t.with_tier()) {
     const Result<bool> home = homewards(t);
     if (!home.ok()) return within(home.status(), "transfer ", transfer, ": ");
@@ -308,6 +311,7 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   } else if (t.with_tier()) {
     if (Status s = read_tier(t); !s.ok()) return s;
   }
+  loaded_[t.residency] = filled_[t.residency];
   events_[event] = {.issued = true, .out = out};
   const Copy c{transfer, event, out};
   (out ? out_ : in_).push_back(c);
@@ -369,7 +373,7 @@ Status AbstractRun::finish() const {
   for (size_t e = 0; e < events_.size(); e++)
     if (!events_[e].issued || !events_[e].awaited) return refuse("event ", e, " is never ", events_[e].issued ? "waited for" : "signalled");
   for (size_t r = 0; r < held_.size(); r++)
-    if (tape_.residencies[r].ahead() && !filled_[r])
+    if (tape_.residencies[r].ahead() && !loaded_[r])
       return refuse("residency ", r, " begins the step, but is not filled for the next");
     else if (held_[r] && !tape_.residencies[r].for_ever() && !filled_[r])
       return refuse("residency ", r, " is still held at the end of the step");

@@ -212,7 +212,8 @@ Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   return copies_.start(index, step_.step + (ahead_[instr.b] ? 1 : 0), stamped_);
 }
 
-/// Returns true for the copies ahead, and the waits for them, in the last step of a run. Graphs keep them: they copy bytes that nobody reads.
+/// Returns true for the copies ahead, and the waits for them, in the last step of a run. Graphs keep them: they copy bytes that nobody
+/// reads.
 bool Interpreter::is_unread(const InstrRecord& instr) const {
   if (!last_ || capturing_) return false;
   return instr.tag == Tag::swap_in ? ahead_[instr.b] : instr.tag == Tag::wait && ahead_[instr.a];
@@ -420,8 +421,8 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark ||
-        is_unread(instr) || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr)))
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || is_unread(instr) ||
+        ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr)))
       continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)),
                  end = device_.seconds_between(STEP_START, stamp_of(i, true));

@@ -115,9 +115,9 @@ class Interpreter {
   std::atomic<Stop> stop_{Stop::none};
   Clock::time_point step_start_{}, last_mark_{};
   bool record_ = false, stamped_ = false, replaying_ = false, capturing_ = false;
-  bool last_ = false;                  // no step of this run follows
+  bool last_ = false;                   // no step of this run follows
   std::vector<uint32_t> copies_ahead_;  // instructions that fill pages for the next step
-  std::vector<bool> ahead_;            // by event: of such a copy
+  std::vector<bool> ahead_;             // by event: of such a copy
   Timeline timeline_;
   std::optional<uint32_t> early_;  // the event of what was begun last on the first way; the next one in its turn there waits for it
   std::vector<CopyStream::Ticket> exchange_of_;  // by event
