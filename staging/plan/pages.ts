@@ -92,7 +92,7 @@ class FreeRuns {
     return taken
   }
 
-  /** Of the runs with the earliest legal `until`: the smallest that is large enough, else the largest. */
+  /** Returns the smallest run that is large enough, else the largest, among those with the earliest legal `until`. */
   private bestFit(count: number, release: Point): number {
     let best = -1
     for (let i = 0; i < this.runs.length; i++) {
@@ -105,10 +105,10 @@ class FreeRuns {
   }
 
   give({ page, count }: PageRun): void {
-    if (this.until.size === 0) return this.giveRun({ page, count, until: Infinity })
     const until = (p: number): Point => this.until.get(p) ?? Infinity
+    const isOne = this.until.size === 0
     for (let from = page; from < page + count; ) {
-      let to = from + 1
+      let to = isOne ? page + count : from + 1
       while (to < page + count && until(to) === until(from)) to++
       this.giveRun({ page: from, count: to - from, until: until(from) })
       from = to
@@ -139,7 +139,7 @@ export interface Paged {
   readonly peakPages: number
 }
 
-/** The residencies with pages, or the first one without: too few pages are free up to its release. */
+/** Assigns pages. Left: a residency for which too few pages are free up to its release. */
 const assigned = (unpaged: readonly UnpagedResidency[], end: Point): Either<UnpagedResidency, Paged> => {
   const peakPages = peakOf(unpaged, end)
   const free = new FreeRuns(peakPages)

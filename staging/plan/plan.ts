@@ -166,8 +166,8 @@ export const residencyCodec = record(
  *           it goes to the lower tier, or hands an output out to the `sink`: then the pages do not come back
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
  *
- * A fed value may be loaded during the step before (ahead.ts): then its first residency has no swapIn, and a residency at the end of the step, on the
- * same physical pages, is filled for the next step.
+ * A fed value may be loaded during the step before (ahead.ts): then its first residency has no swapIn. Another one, on the same physical pages, ends
+ * with the step and is filled for the next step.
  */
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 

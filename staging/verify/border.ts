@@ -1,7 +1,7 @@
 // Fed pages that cross the border of two steps: loaded while a step ends, read in the next. In: a plan of sound indices and points. Out: the first such
-// page that the step finds without a load, or loads in vain. Invariant: a residency that begins the step without a swap in has exactly one residency
-// of the same pages, on the same physical pages, that holds data for the next step at the end; the owner of each physical page in between is the
-// business of residency.ts. Worked example: images that begin in pages 4-8 and are loaded for the next step into pages 5-9 would be read one page off.
+// page that the step finds without a load, or loads in vain. Invariant: residencies that begin the step without a swap in, and those that are filled
+// for the next step, form pairs on the same physical pages. The checks of residency.ts find other owners of these pages. Worked example: images that
+// begin in pages 4-8 and are loaded for the next step into pages 5-9 would be read one page off.
 import type { Plan, Residency } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
