@@ -136,9 +136,10 @@ static_assert(sizeof(MappingRecord) == 24);
 
 struct ResidencyRecord {
   uint32_t pages;  // number of pages
-  uint32_t flags;  // held at the start of the step and always
+  uint32_t flags;  // held at the start of the step: always, or filled by the step before
   uint64_t reserved;  // 0
   bool for_ever() const { return flags & 1; }
+  bool ahead() const { return flags & 2; }
 };
 static_assert(sizeof(ResidencyRecord) == 16);
 

@@ -20,6 +20,8 @@ class AbstractRun {
         map_(map),
         owner_(tape.peak_pages, NONE),
         held_(tape.residencies.size()),
+        filled_(tape.residencies.size()),
+        loaded_(tape.residencies.size()),
         busy_(tape.residencies.size()),
         from_home_(tape.residencies.size()),
         unsaved_(tape.residencies.size()) {}
@@ -74,6 +76,8 @@ class AbstractRun {
   const PageMap& map_;
   std::vector<uint32_t> owner_;          // of each physical page
   std::vector<bool> held_;               // of each residency
+  std::vector<bool> filled_;             // of each residency: taken again, for the next step
+  std::vector<bool> loaded_;             // of each residency: copied into since then
   std::vector<std::vector<Copy>> busy_;  // copies in flight, of each residency
   std::deque<Copy> out_, in_;
   std::deque<Exchange> exchanges_, early_;  // each way carries them one after the other
@@ -83,6 +87,7 @@ class AbstractRun {
   std::vector<bool> from_home_, unsaved_;  // of each residency: its bytes have a home; they changed since they were copied there
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> handed_;  // bytes of outputs that the sink has: by binding and first byte, the last
   uint64_t pages_ = 0, peak_ = 0;
+  bool started_ = false;  // the instructions run
 };
 
 Status AbstractRun::acquire(uint32_t residency) {
@@ -92,6 +97,7 @@ Status AbstractRun::acquire(uint32_t residency) {
       if (owner_[p] != NONE) return refuse("physical page ", p, " belongs to residency ", owner_[p]);
       owner_[p] = residency;
     }
+  filled_[residency] = started_ && tape_.residencies[residency].ahead();
   held_[residency] = true;
   pages_ += tape_.residencies[residency].pages;
   peak_ = std::max(peak_, pages_);  // at most the pool, since pages have one owner, and so within the budget
@@ -101,6 +107,7 @@ Status AbstractRun::acquire(uint32_t residency) {
 Status AbstractRun::release(uint32_t residency) {
   if (!held_[residency]) return refuse("residency ", residency, " is not held");
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held permanently");
+  if (filled_[residency]) return refuse("residency ", residency, " is filled for the next step");
   if (unsaved_[residency]) return refuse("residency ", residency, " was written after its last copy to its home");
   if (!busy_[residency].empty())
     return refuse("residency ", residency, " has a copy in progress (transfer ", busy_[residency][0].transfer, ")");
@@ -140,6 +147,8 @@ Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, ui
   map_.walk(tape_, buffer, lo, hi, unmapped, [&](const PhysSpan& span) {
     if (residency != NONE && span.residency != residency)
       status = refuse("bytes of residency ", span.residency, ", not ", residency);
+    else if (residency == NONE && filled_[span.residency])
+      status = refuse("residency ", span.residency, " is filled for the next step");
     else if (!held_[span.residency])
       status = refuse("residency ", span.residency, " is not held");
     else
@@ -285,6 +294,9 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   if (out && t.from_source()) return refuse("transfer ", transfer, " comes from the data source");
   if (!out && t.to_sink()) return refuse("transfer ", transfer, " goes to the sink");
   if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
+  if (tape_.residencies[t.residency].ahead() && (out || !t.from_source() || !filled_[t.residency]))
+    return refuse("transfer ", transfer, ": residency ", t.residency,
+                  " begins the step, and is only filled from the data source for the next");
   if (t.with_tier()) {
     const Result<bool> home = homewards(t);
     if (!home.ok()) return within(home.status(), "transfer ", transfer, ": ");
@@ -299,6 +311,7 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   } else if (t.with_tier()) {
     if (Status s = read_tier(t); !s.ok()) return s;
   }
+  loaded_[t.residency] = filled_[t.residency];
   events_[event] = {.issued = true, .out = out};
   const Copy c{transfer, event, out};
   (out ? out_ : in_).push_back(c);
@@ -360,7 +373,10 @@ Status AbstractRun::finish() const {
   for (size_t e = 0; e < events_.size(); e++)
     if (!events_[e].issued || !events_[e].awaited) return refuse("event ", e, " is never ", events_[e].issued ? "waited for" : "signalled");
   for (size_t r = 0; r < held_.size(); r++)
-    if (held_[r] && !tape_.residencies[r].for_ever()) return refuse("residency ", r, " is still held at the end of the step");
+    if (tape_.residencies[r].ahead() && !loaded_[r])
+      return refuse("residency ", r, " begins the step, but is not filled for the next");
+    else if (held_[r] && !tape_.residencies[r].for_ever() && !filled_[r])
+      return refuse("residency ", r, " is still held at the end of the step");
   std::vector<uint64_t> handed(tape_.bindings.size());
   for (const auto& [at, hi] : handed_) handed[at.first] += hi - at.second;
   for (size_t b = 0; b < tape_.bindings.size(); b++)
@@ -374,8 +390,9 @@ Status AbstractRun::run() {
   events_.resize(tape_.events);
   if (Status s = settle_homes(); !s.ok()) return s;
   for (uint32_t r = 0; r < tape_.residencies.size(); r++)
-    if (tape_.residencies[r].for_ever())
+    if (tape_.residencies[r].for_ever() || tape_.residencies[r].ahead())
       if (Status s = acquire(r); !s.ok()) return within(s, "residency ", r, " at the start of the step: ");
+  started_ = true;
   for (size_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     if (Status s = step(instr); !s.ok()) return within(s, "instruction ", i, " (", name_of(instr.tag), " ", instr.a, "): ");

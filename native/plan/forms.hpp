@@ -33,7 +33,7 @@ inline Status check_form(const MappingRecord& r, const Counts& n) {
 }
 
 inline Status check_form(const ResidencyRecord& r, const Counts&) {
-  if (r.flags >= 2) return refuse("unknown flags ", r.flags);
+  if (r.flags >= 4) return refuse("unknown flags ", r.flags);
   if (r.reserved != 0) return refuse("the reserved field is not 0");
   return {};
 }

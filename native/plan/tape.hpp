@@ -14,6 +14,8 @@ struct Tape : Sections {  // mappings are sorted by buffer, then virtual page
 
   /// Returns true if the named value is in the lower tier between steps.
   bool at_home(const BindingRecord& b) const { return b.persistent() && views[b.view].buffer == NONE; }
+  /// Returns true if the copy fills pages for the next step.
+  bool is_ahead(const TransferRecord& t) const { return residencies[t.residency].ahead(); }
   std::string_view name(const BindingRecord& b) const { return {strings.data() + b.name_offset, b.name_bytes}; }
 };
 

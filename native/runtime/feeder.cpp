@@ -1,5 +1,5 @@
-// The thread that fills the buffers. Worked example: ready(3) waits for step 3's bytes and asks for step 4's; those go to the
-// buffer of step 2, which has ended. If every step has the same batch, step 1's is drawn, step 2's copied, and no other touched.
+// The thread that fills the buffers. Worked example of two buffers: ready(3) waits for step 3's bytes and asks for step 4's; those go
+// to the buffer of step 2, which has ended. If every step has the same batch, step 1's is drawn, step 2's copied, and no other touched.
 #include "runtime/feeder.hpp"
 
 #include <algorithm>
@@ -31,6 +31,9 @@ Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& devic
   }
   if (reads_by_parts(tape) && f->bytes_ > MOST_PARTS_BYTES) f->bytes_ = 0;
   if (!f->feeds()) return f;
+  const bool ahead = std::any_of(tape.transfers.begin(), tape.transfers.end(), [&](const TransferRecord& t) { return tape.is_ahead(t); });
+  f->buffers_.resize(ahead ? 3 : 2);
+  f->held_.resize(f->buffers_.size());
   for (std::byte*& buffer : f->buffers_) {
     const Result<std::byte*> pinned = device.pin(f->bytes_);
     if (!pinned.ok()) return within(pinned.status(), "buffers for the step's inputs: ");
@@ -54,10 +57,10 @@ void Feeder::begin(Source* source, uint64_t first_step, uint64_t last_step) {
   {
     const std::lock_guard lock(mutex_);
     source_ = source;
-    wanted_ = first_step;
     last_ = last_step;
-    filled_ = 0;
-    held_[0] = held_[1] = 0;
+    wanted_ = read_in(first_step);
+    filled_ = first_step - 1;
+    std::fill(held_.begin(), held_.end(), 0);
     failure_ = {};
     stop_ = false;
   }
@@ -67,9 +70,10 @@ void Feeder::begin(Source* source, uint64_t first_step, uint64_t last_step) {
 Status Feeder::ready(uint64_t step) {
   if (!feeds()) return {};
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return filled_ == step || !failure_.ok() || stop_; });
-  if (filled_ != step) return failure_.ok() ? cancelled() : failure_;
-  if (step < last_) wanted_ = step + 1;
+  const uint64_t needed = read_in(step);
+  changed_.wait(lock, [&] { return filled_ >= needed || !failure_.ok() || stop_; });
+  if (filled_ < needed) return failure_.ok() ? cancelled() : failure_;
+  wanted_ = read_in(step + 1);
   lock.unlock();
   changed_.notify_all();
   return {};
@@ -94,7 +98,7 @@ void Feeder::work() {
   while (true) {
     changed_.wait(lock, [&] { return quit_ || (!stop_ && failure_.ok() && wanted_ > filled_); });
     if (quit_) return;
-    const uint64_t step = wanted_;
+    const uint64_t step = filled_ + 1;
     busy_ = true;
     lock.unlock();
     Status status = fill(step);
@@ -120,20 +124,19 @@ Status Feeder::fill(uint64_t step) {
 }
 
 Status Feeder::refill(uint64_t step) {
-  const uint32_t other = 1 - parity(step);
-  const bool is_there = held_[other] > 0 && source_->same(held_[other], step);
+  const auto alike = std::find_if(held_.begin(), held_.end(), [&](uint64_t held) { return held > 0 && source_->same(held, step); });
   for (size_t i = 0; i < tape_.transfers.size(); i++) {
     const TransferRecord& t = tape_.transfers[i];
     if (!t.from_source()) continue;
     std::byte* const into = buffers_[parity(step)] + offsets_[i];
-    const std::byte* const from = buffers_[other] + offsets_[i];
+    const std::byte* const from = alike == held_.end() ? nullptr : buffers_[size_t(alike - held_.begin())] + offsets_[i];
     for (uint64_t lo = 0; lo < t.bytes; lo += COPY_PIECE_BYTES) {
       {
         const std::lock_guard lock(mutex_);
         if (stop_ || quit_) return cancelled();
       }
       const uint64_t n = std::min(COPY_PIECE_BYTES, t.bytes - lo);
-      if (is_there)
+      if (from)
         std::memcpy(into + lo, from + lo, n);
       else if (Status s = source_->read(t.binding, step, t.far_offset + lo, {into + lo, n}); !s.ok())
         return s;

@@ -66,7 +66,14 @@ Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device,
       pages_(pages),
       copies_(copies),
       seconds_by_kind_(kinds()),
-      quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)) {
+      quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)),
+      ahead_(tape.events) {
+  for (uint32_t i = 0; i < tape.instrs.size(); i++) {
+    const InstrRecord& instr = tape.instrs[i];
+    if (instr.tag != Tag::swap_in || !tape.is_ahead(tape.transfers[instr.a])) continue;
+    copies_ahead_.push_back(i);
+    ahead_[instr.b] = true;
+  }
   for (const BindingRecord& b : tape.bindings)
     if (b.role == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
@@ -201,7 +208,30 @@ Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
    : t.from_source()            ? metrics.bytes_fed
    : instr.tag == Tag::swap_out ? metrics.bytes_out
                                 : metrics.bytes_in) += t.bytes;
-  return copies_.start(index, step_.step, stamped_);
+  if (is_unread(instr)) return {};
+  return copies_.start(index, step_.step + (ahead_[instr.b] ? 1 : 0), stamped_);
+}
+
+/// Returns true for the copies ahead, and the waits for them, in the last step of a run. Graphs keep them: they copy bytes that nobody
+/// reads.
+bool Interpreter::is_unread(const InstrRecord& instr) const {
+  if (!last_ || capturing_) return false;
+  return instr.tag == Tag::swap_in ? ahead_[instr.b] : instr.tag == Tag::wait && ahead_[instr.a];
+}
+
+/// Loads the data that each other step finds loaded. Their bytes are counted with the copies for the step after the last.
+Status Interpreter::load_first(StepMetrics& metrics) {
+  const Clock::time_point start = Clock::now();
+  for (const uint32_t i : copies_ahead_)
+    if (Status s = copies_.start(i, step_.step, false); !s.ok()) return s;
+  for (const uint32_t i : copies_ahead_) {
+    const uint32_t event = tape_.instrs[i].b;
+    const Clock::time_point waited_from = Clock::now();
+    if (Status s = copies_.wait(event); !s.ok()) return s;
+    metrics.stall_feed_seconds += copies_.feed_seconds(event, waited_from);
+  }
+  if (!copies_ahead_.empty() && !device_.asynchronous()) metrics.stall_data_seconds += seconds_since(start);
+  return {};
 }
 
 Status Interpreter::exchange(uint32_t index, const InstrRecord& instr) {
@@ -258,6 +288,7 @@ Status Interpreter::wait_exchange(uint32_t index, uint32_t event, StepMetrics& m
 
 Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
   if (Cause(instr.b) == Cause::ranks) return wait_exchange(index, instr.a, metrics);
+  if (is_unread(instr)) return {};
   Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
   const Clock::time_point start = Clock::now();
   if (s.ok()) s = copies_.wait(instr.a);
@@ -366,7 +397,9 @@ Status Interpreter::replay(const Part& part, uint32_t parity, const RunOptions& 
 Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
   replaying_ = true;
   const uint32_t parity = copies_.feeder().parity(step_.step);
+  capturing_ = true;
   Status s = captured_[parity] ? Status{} : capture(options);
+  capturing_ = false;
   if (!s.ok() && s.code == Code::device) {
     replaying_ = false;
     without_graphs_ = s.message;
@@ -388,7 +421,7 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark ||
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || is_unread(instr) ||
         ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr)))
       continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)),
@@ -422,7 +455,7 @@ Status Interpreter::end_step(StepMetrics& metrics) {
   return s;
 }
 
-Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& metrics) {
+Status Interpreter::run_step(const RunOptions& options, bool first, StepMetrics& metrics) {
   step_start_ = Clock::now();
   if (Status s = copies_.feeder().ready(step_.step); !s.ok()) return s;
   metrics.stall_data_seconds = metrics.stall_feed_seconds = seconds_since(step_start_);
@@ -435,9 +468,10 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
     if (lane) lane->stream->begin_step(step_start_, record_);
   if (options.search_from > 0 && step_.step >= options.search_from && !search_) search_.emplace(tape_, device_, pages_);
   const bool warm = stamped_steps_ >= STAMPED_STEPS;
-  stamped_ = device_.asynchronous() && !search_ && (!warm || (record_ && last));
+  stamped_ = device_.asynchronous() && !search_ && (!warm || (record_ && last_));
   Status s = device_.begin_step(step_);
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, STEP_START);
+  if (s.ok() && first) s = load_first(metrics);
   if (s.ok()) s = warm && !stamped_ && !search_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
   if (s.ok()) s = end_step(metrics);
   if (s.ok() && stamped_) stamped_steps_++;
@@ -524,7 +558,8 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
-    run.status = run_step(options, n + 1 == options.steps, metrics);
+    last_ = n + 1 == options.steps;
+    run.status = run_step(options, n == 0, metrics);
     if (!run.status.ok()) break;
     if (warm_ && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
     warm_ = true;

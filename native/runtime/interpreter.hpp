@@ -55,14 +55,14 @@ class Interpreter {
   struct Part {
     uint32_t from, to;
     bool replayed;
-    uint32_t graph[2];
+    uint32_t graph[3];
     StepMetrics moved;
     uint64_t sent;
   };
 
   Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
   Result<Accord> accord(const RunOptions& options) const;
-  Status run_step(const RunOptions& options, bool last, StepMetrics& metrics);
+  Status run_step(const RunOptions& options, bool first, StepMetrics& metrics);
   Status run_instructions(const RunOptions& options, StepMetrics& metrics);
   Status run_parts(const RunOptions& options, StepMetrics& metrics);
   Status replay(const Part& part, uint32_t parity, const RunOptions& options, StepMetrics& metrics);
@@ -75,6 +75,8 @@ class Interpreter {
   Status met(const Result<std::optional<NotFinite>>& found);
   Status wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
   Status copy(uint32_t index, StepMetrics& metrics);
+  Status load_first(StepMetrics& metrics);
+  bool is_unread(const InstrRecord& instr) const;
   Status exchange(uint32_t index, const InstrRecord& instr);
   Status exchange_on_lane(uint32_t index, const InstrRecord& instr);
   Status wait_exchange(uint32_t index, uint32_t event, StepMetrics& metrics);
@@ -106,13 +108,16 @@ class Interpreter {
   std::optional<FiniteSearch> search_;  // of the step at hand
   std::optional<NotFinite> not_finite_;
   std::vector<Part> parts_;
-  bool captured_[2] = {false, false};
+  bool captured_[3] = {false, false, false};
   std::string without_graphs_;
   uint32_t stamped_steps_ = 0;
   StepContext step_;
   std::atomic<Stop> stop_{Stop::none};
   Clock::time_point step_start_{}, last_mark_{};
-  bool record_ = false, stamped_ = false, replaying_ = false;
+  bool record_ = false, stamped_ = false, replaying_ = false, capturing_ = false;
+  bool last_ = false;                   // no step of this run follows
+  std::vector<uint32_t> copies_ahead_;  // instructions that fill pages for the next step
+  std::vector<bool> ahead_;             // by event: of such a copy
   Timeline timeline_;
   std::optional<uint32_t> early_;  // the event of what was begun last on the first way; the next one in its turn there waits for it
   std::vector<CopyStream::Ticket> exchange_of_;  // by event

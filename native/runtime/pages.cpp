@@ -33,7 +33,7 @@ Result<std::unique_ptr<Pages>> Pages::open(const Tape& tape, OpenDevice& device)
   if (!base.ok()) return base.status();
   pages->base_ = base.value();
   for (const ResidencyRecord& r : tape.residencies)
-    if (r.for_ever()) pages->acquire(r.pages);
+    if (r.for_ever() || r.ahead()) pages->acquire(r.pages);
   return pages;
 }
 

@@ -147,10 +147,10 @@ std::vector<Band> Source::bands_in_order(uint32_t binding) const {
   const Fed& fed = fed_[binding];
   const uint64_t band = fed.band_rows * fed.shape.width * fed.shape.channels, element = dtype_bytes(fed.dtype);
   std::vector<Band> order;
-  for (const InstrRecord& i : tape_.instrs) {
-    if (i.tag != Tag::swap_in) continue;
+  const auto add = [&](const InstrRecord& i, bool ahead) {
+    if (i.tag != Tag::swap_in) return;
     const TransferRecord& t = tape_.transfers[i.a];
-    if (!t.from_source() || t.binding != binding) continue;
+    if (!t.from_source() || t.binding != binding || tape_.is_ahead(t) != ahead) return;
     const uint64_t end = (t.far_offset + t.bytes) / element;
     for (uint64_t at = t.far_offset / element; at < end;) {
       const uint64_t within = at % fed.elements, of_sample = fed.first + within;
@@ -158,7 +158,10 @@ std::vector<Band> Source::bands_in_order(uint32_t binding) const {
       if (order.empty() || order.back() != next) order.push_back(next);
       at += std::min(band - of_sample % band, fed.elements - within);
     }
-  }
+  };
+  // A step's data are read from the end of the step before on.
+  for (const bool ahead : {true, false})
+    for (const InstrRecord& i : tape_.instrs) add(i, ahead);
   return order;
 }
 

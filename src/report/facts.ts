@@ -9,6 +9,7 @@ import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
+import { isForNext } from '../../staging/plan/ahead'
 import { callShapes } from '../../staging/plan/expand'
 import { repeatedCalls } from '../../staging/plan/repeated'
 import {
@@ -156,7 +157,9 @@ export const liveBytes = (plan: Plan): number => {
       const c = plan.cells[id]!
       if (c.scope !== 'whole' && c.scope !== 'fed' && !isAtHome(plan, c)) continue
       const bytes = bytesUnder(plan, r, c)
-      if (bytes > 0) alive(c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first), Math.min(r.release, c.last + 1), bytes)
+      if (bytes <= 0) continue
+      const to = isForNext(r, end) ? r.release : Math.min(r.release, c.last + 1)
+      alive(c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first), to, bytes)
     }
   return mostHeld(change, end)
 }
@@ -229,6 +232,18 @@ export const traffic = (plan: Plan): Traffic =>
     },
     { out: 0, in: 0, fed: 0, handedOut: 0 },
   )
+
+/** Seconds that only the first step of a run waits: it loads the data that each other step finds loaded. */
+export const firstWaitSeconds = ({ residencies, calls }: Plan, { spans }: Pick<Timeline, 'spans'>): number =>
+  spans.reduce((n, { residency, start, end }) => {
+    const r = residencies[residency ?? -1]
+    return n + (r && isForNext(r, calls.length) ? end - start : 0)
+  }, 0)
+
+const firstWaitJson = (plan: Plan, timeline: Timeline): { readonly firstWaitSeconds?: number } => {
+  const seconds = firstWaitSeconds(plan, timeline)
+  return seconds > 0 ? { firstWaitSeconds: seconds } : {}
+}
 
 // ---------------------------------------------------------------- the facts
 
@@ -346,6 +361,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     computeSeconds: timeline.computeSeconds,
     makespanSeconds: timeline.makespanSeconds,
     stallSeconds: timeline.stallSeconds,
+    ...firstWaitJson(plan, timeline),
     boundSeconds: facts.bound?.seconds ?? null,
     gap: gapOf(facts, timeline) ?? null,
     recomputeSeconds: facts.recomputeSeconds,

@@ -4,7 +4,7 @@ import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import { exchangesOf, type Facts, factsOf, type Staging, tierShares, type Wear, wearOf } from './facts'
+import { exchangesOf, type Facts, factsOf, firstWaitSeconds, type Staging, tierShares, type Wear, wearOf } from './facts'
 import { folded } from './folded'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
 import { type SegmentRow, segmentRows } from './tables'
@@ -25,7 +25,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
     `  time       ${showSeconds(timeline.makespanSeconds)} per step · compute ${showSeconds(timeline.computeSeconds)}` +
-      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values`,
+      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values${firstWaitText(plan, timeline)}`,
     `  bound      ${gapText(facts, timeline)}`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
@@ -39,6 +39,11 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
     ...timesLine(staging),
   ]
+}
+
+const firstWaitText = (plan: Plan, timeline: Timeline): string => {
+  const seconds = firstWaitSeconds(plan, timeline)
+  return seconds > 0 ? ` · the first step ${showSeconds(seconds)} more` : ''
 }
 
 /** The memory of the training process, where the device has none of its own. */

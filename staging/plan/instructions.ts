@@ -1,7 +1,8 @@
 // The order of a step's instructions: calls, and between them the copies of the residencies. Simulator and tape share it. In: a plan. Out: a flat
-// list. At one point: waits for exchanges during compute, starts of swaps out, waits for swaps out and releases, acquires and starts of swaps in,
+// list. Data for the next step are waited for at the end. At one point: waits for exchanges during compute, starts of swaps out, waits for swaps out and releases, acquires and starts of swaps in,
 // waits for swaps in, the call. A link takes swaps in order; among those that start at one point, the first awaited one starts first.
 import { mapped } from '../core/mapped'
+import { fromBefore, isForNext } from './ahead'
 import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 
 export type Instr =
@@ -13,6 +14,13 @@ export type Instr =
   | { readonly tag: 'acquire' | 'release'; readonly residency: number }
   | { readonly tag: 'swapOut' | 'swapIn'; readonly residency: number }
   | { readonly tag: 'waitSwapOut' | 'waitSwapIn'; readonly residency: number }
+
+/** Returns the test of residencies that hold their pages when the step begins. */
+export const isHeldAtStart = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
+  const forEver = isForEver(plan)
+  const isFromBefore = fromBefore(plan)
+  return (r) => forEver(r) || isFromBefore(r)
+}
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
 export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
@@ -50,14 +58,14 @@ export const eachInstruction = (plan: Timed, visit: Visit): void => {
     if (due) for (const l of lists) if (l && l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
     return (p) => lists[p] ?? NONE
   }
-  const comesAndGoes = (r: UnpagedResidency, p: Point): Point | undefined => (forEver(r) ? undefined : p)
-  const releases = at((r) => comesAndGoes(r, r.release))
+  const isFromBefore = fromBefore(plan)
+  const releases = at((r) => (forEver(r) || isForNext(r, end) ? undefined : r.release))
   const swapOuts = at(
     (r) => r.swapOut?.start,
     (r) => r.release,
   )
   const acquires = at(
-    (r) => comesAndGoes(r, r.acquire),
+    (r) => (forEver(r) || isFromBefore(r) ? undefined : r.acquire),
     (r) => r.swapIn?.ready ?? r.acquire,
   )
   const readies = at((r) => r.swapIn?.ready)

@@ -165,6 +165,9 @@ export const residencyCodec = record(
  *  swapOut  a swap out starts at `start` and is waited for at `release`, when the pages become free
  *           it goes to the lower tier, or hands an output out to the `sink`: then the pages do not come back
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
+ *
+ * A fed value may be loaded during the step before (ahead.ts): then its first residency has no swapIn. Another one, on the same physical pages, ends
+ * with the step and is filled for the next step.
  */
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 

@@ -12,6 +12,7 @@ import { bandsOf, originIn, wholeRows } from '../graph/bands'
 import { sharesOf, slicesOf, wholeShape } from '../graph/ranks'
 import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
+import { fromBefore, isForNext, keyOf } from './ahead'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
 import type { Call, Plan, View } from './plan'
@@ -29,10 +30,19 @@ interface Era {
   readonly shows: number[]
 }
 
+/** For each residency the one with its pages: the one that begins the step has those that are filled for the next. */
+const beginningsOf = ({ storages, cells, calls, residencies }: Plan): readonly number[] => {
+  const isFromBefore = fromBefore({ storages, cells })
+  const beginning = new Map(residencies.flatMap((r, i) => (isFromBefore(r) ? [[keyOf(r), i] as const] : [])))
+  return mapped(residencies, (r, i) => (isForNext(r, calls.length) ? beginning.get(keyOf(r))! : i))
+}
+
 /** Groups the residencies of each storage into eras; buffers are numbered in order of storage, then era. */
 const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonly buffers: readonly number[] } => {
   const byStorage: number[][] = mapped(plan.storages, () => [])
-  plan.residencies.forEach((r, i) => byStorage[r.storage]!.push(i))
+  plan.residencies.forEach((r, i) => {
+    if (!isForNext(r, plan.calls.length)) byStorage[r.storage]!.push(i)
+  })
   const buffers: number[] = []
   const of = mapped(byStorage, (ids, storage) => {
     const eras: Era[] = []
@@ -59,6 +69,9 @@ class TapeWriter {
   private readonly bindingOf = new Map<number, number>()
   private readonly eras: ReturnType<typeof erasOf>
   private readonly float: Float
+  private readonly beginnings: readonly number[]
+  /** For each residency its record; two that cross the border of steps share one. */
+  private readonly records: readonly number[]
   private events = 0
 
   constructor(
@@ -67,6 +80,9 @@ class TapeWriter {
   ) {
     this.eras = erasOf(plan)
     this.float = floatOf(plan.graph)
+    this.beginnings = beginningsOf(plan)
+    const numbers = new Map(this.beginnings.filter((r, i) => r === i).map((r, i) => [r, i]))
+    this.records = mapped(this.beginnings, (r) => numbers.get(r)!)
   }
 
   bytes(): Uint8Array {
@@ -269,7 +285,7 @@ class TapeWriter {
       else if (i.tag === 'call') this.put('call', i)
       else if (i.tag === 'exchange') exchange(i.call)
       else if (i.tag === 'waitExchange') wait('exchange', i.call, 'ranks')
-      else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, i)
+      else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, { residency: this.records[i.residency]! })
       else if (i.tag === 'waitSwapOut') wait('swapOut', i.residency, 'memory')
       else if (i.tag === 'waitSwapIn') wait('swapIn', i.residency, 'data')
       else start(i.tag, i.residency, p)
@@ -286,9 +302,10 @@ class TapeWriter {
     const bound = far !== 'tier'
     const cell = this.plan.cells[storage.cells[0]!]!
     const offset = bytesOf(r.from)
+    const beginning = this.beginnings[residency]!
     return this.sections.transfers.add({
-      residency,
-      buffer: this.bufferShowing(residency, p),
+      residency: this.records[residency]!,
+      buffer: this.bufferShowing(beginning, beginning === residency ? p : 0),
       offset,
       bytes: Math.min(bytesOf(r.to), storage.bytes) - offset,
       far,
@@ -307,12 +324,16 @@ class TapeWriter {
       for (const residency of shows) {
         let vaPage = plan.residencies[residency]!.from
         for (const { page, count } of plan.residencies[residency]!.runs) {
-          this.sections.mappings.add({ buffer, vaPage, physPage: page, count, residency })
+          this.sections.mappings.add({ buffer, vaPage, physPage: page, count, residency: this.records[residency]! })
           vaPage += count
         }
       }
     const forEver = isForEver(plan)
-    for (const r of plan.residencies) this.sections.residencies.add({ pages: r.to - r.from, flags: { forEver: forEver(r) } })
+    const ahead = fromBefore(plan)
+    plan.residencies.forEach((r, i) => {
+      if (this.beginnings[i] === i)
+        this.sections.residencies.add({ pages: r.to - r.from, flags: { forEver: forEver(r), ahead: ahead(r) } })
+    })
   }
 }
 

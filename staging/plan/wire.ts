@@ -145,7 +145,7 @@ export const SECTIONS = {
     buffer: index('buffers'), vaPage: number('u32', 'first page of the buffer'), physPage: number('u32', 'first physical page'), count: number('u32', 'pages'), residency: index('residencies'), reserved: reserved('u32'),
   }),
   residencies: section('residency', 'Its mappings give its physical pages, the same set in each buffer.', {
-    pages: number('u32', 'number of pages'), flags: flags('u32', ['forEver'], 'held at the start of the step and always'), reserved: reserved('u64'),
+    pages: number('u32', 'number of pages'), flags: flags('u32', ['forEver', 'ahead'], 'held at the start of the step: always, or filled by the step before'), reserved: reserved('u64'),
   }),
   views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims. Rows of a parameter, as an update by rows reads them, are such a value. A laid weight (written by `lay_out` or `standardize`, read by convolutions) has the dims of the weight, and the layout and type of a dense activation.', {
     buffer: indexOrNone('buffers', 'none: a template, which gives only dims and type'), dtype: named(DTYPE), offset: number('u64', 'bytes'), dims: numbers('u32', 4, ''), strides: numbers('u64', 4, 'elements'),

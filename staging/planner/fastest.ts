@@ -7,11 +7,12 @@ import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
 import { type Graph, trains } from '../graph/graph'
 import { hasTier, lastLink, type Machine, withoutTier, withScratch } from '../graph/machine'
-import { inOrder } from '../plan/pages'
+import { inOrder, withPagesAhead } from '../plan/pages'
 import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { outcomeOf } from '../sim/simulate'
 import { arriving } from './arriving'
+import { overlapping } from './overlapping'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
 import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
 import { inCore, inCoreLayout } from '../schedule/incore'
@@ -52,7 +53,8 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     bytes: homeBytes(storages),
     of: (s) => storages[s]!.home,
   })
-  if (!swaps) return null
+  const residencies = swaps && withPagesAhead(inOrder(swaps.residencies), calls.length)
+  if (!residencies) return null
   return {
     graph,
     strategy,
@@ -66,7 +68,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     calls,
     storages,
     places,
-    residencies: inOrder(swaps.residencies),
+    residencies: inOrder(residencies),
     tierBytes: swaps.tierBytes,
     ...(swaps.hostBytes === undefined ? {} : { hostBytes: swaps.hostBytes }),
   }
@@ -250,18 +252,23 @@ class Search {
   }
 }
 
+/** Waits less for the input of the step. Predictions run one step at a time. */
+const startSooner = (search: Search, trains: boolean): void => {
+  for (const improver of trains ? [overlapping, arriving] : [arriving]) if (search.waits) search.improve(improver, 'auto')
+}
+
 /** In-core if it fits, else the search. Predictions choose only tiles. */
 const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
   if (search.best) {
     search.isEnough = true
-    if (search.waits) search.improve(arriving, 'auto')
+    startSooner(search, trains)
     return inCore
   }
   search.run(trains ? 'auto' : 'tiled')
   if (!trains) for (const improver of planners['tiled']!.improvers!) search.improve(improver, 'auto')
-  if (search.waits) search.improve(arriving, 'auto')
+  startSooner(search, trains)
   return right(undefined)
 }
 

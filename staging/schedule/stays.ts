@@ -22,9 +22,11 @@ export interface PlannedStays extends PageStays {
   readonly swapped: readonly boolean[]
   /** For each gap. */
   readonly timing: readonly (Timing | undefined)[] | undefined
+  /** For a fed value that is loaded during the step before: the end of the step. */
+  readonly ahead: Point | undefined
 }
 
-type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing'>>
+type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing' | 'ahead'>>
 
 /** Up to this number of gaps, each present list is kept once: parts are many, and have few kinds of swaps. */
 const FEW_GAPS = 16
@@ -50,7 +52,7 @@ const noGaps = (count: number): readonly boolean[] => {
 export const leavingIn = (
   { storage, from, to, stays }: PageStays,
   kind: StorageKind,
-  { swapped, timing }: Leaving,
+  { swapped, timing, ahead }: Leaving,
 ): PlannedStays => ({
   storage,
   from,
@@ -59,6 +61,7 @@ export const leavingIn = (
   kind,
   swapped: sharedGaps(swapped),
   timing,
+  ahead,
 })
 
 /** Stays without swaps. */
@@ -70,6 +73,7 @@ export const staying = ({ storage, from, to, stays }: PageStays, kind: StorageKi
   kind,
   swapped: noGaps(stays.length - 1),
   timing: undefined,
+  ahead: undefined,
 })
 
 export interface PlannedResidency {
@@ -90,6 +94,8 @@ export interface PlannedResidency {
   readonly ready: Point
   /** When it comes if nobody makes it come sooner. */
   readonly comes: Point
+  /** It holds pages over the border of two steps. */
+  readonly crosses: boolean
   acquire: Point
   release: Point
   readonly previous: PlannedResidency | null
@@ -100,10 +106,12 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
   let first = 0
   let lastWrite = -1
   let previous: PlannedResidency | null = null
+  let before: PlannedResidency | undefined
   for (let i = 0; i <= final; i++) {
     lastWrite = Math.max(lastWrite, t.stays[i]!.lastWrite)
     if (i < final && !t.swapped[i]) continue
-    const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
+    const isFromBefore = t.ahead !== undefined && first === 0
+    const [begin, end] = [isFromBefore ? 0 : t.stays[first]!.first, t.stays[i]!.last]
     const handsOut = i === final && t.kind === 'output'
     const { swapInAt, swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
     const comes: Point = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
@@ -113,7 +121,7 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
       first: begin,
       last: end,
       previous,
-      swapIn: t.kind === 'fed' ? 'source' : previous || t.kind === 'home' ? 'tier' : null,
+      swapIn: isFromBefore ? null : t.kind === 'fed' ? 'source' : previous || t.kind === 'home' ? 'tier' : null,
       swapOut: handsOut || ((i < final || t.kind === 'home') && t.kind !== 'fed' && lastWrite >= 0),
       handsOut,
       settled: lastWrite + 1,
@@ -121,14 +129,30 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
       timed: swapInAt !== undefined,
       ready: Math.max(comes, Math.min(begin, swappedInBy ?? begin)),
       comes,
+      crosses: isFromBefore,
       acquire: comes,
       release: end + 1,
     }
     out.push(previous)
+    if (isFromBefore) before = previous
     if (i < final) lastWrite = -1
     first = i + 1
   }
+  if (before) out.push(forNextStep(before, t.ahead!))
 }
+
+/** The same pages, filled for the next step at its end at the latest. */
+const forNextStep = (before: PlannedResidency, end: Point): PlannedResidency => ({
+  ...before,
+  first: end,
+  last: end,
+  previous: before,
+  swapIn: 'source',
+  ready: end,
+  comes: end,
+  acquire: end,
+  release: end,
+})
 
 /** Those of a part stand behind each other. */
 export const residenciesOf = (planned: readonly PlannedStays[]): readonly PlannedResidency[] => {
@@ -141,7 +165,7 @@ export const residenciesOf = (planned: readonly PlannedStays[]): readonly Planne
 export const untimed = (rs: readonly PlannedResidency[]): readonly PlannedResidency[] => {
   for (const r of rs) {
     r.acquire = r.comes
-    r.release = r.last + 1
+    r.release = r.swapIn && r.crosses ? r.last : r.last + 1
   }
   return rs
 }
@@ -152,7 +176,7 @@ const changes = (planned: readonly PlannedStays[], calls: number): Int32Array =>
   for (const t of planned) {
     const pages = t.to - t.from
     const final = t.stays.length - 1
-    by[t.stays[0]!.first]! += pages
+    by[t.ahead === undefined ? t.stays[0]!.first : 0]! += pages
     for (let gap = 0; gap < final; gap++) {
       if (!t.swapped[gap]) continue
       const end = t.stays[gap]!.last + 1

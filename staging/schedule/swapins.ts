@@ -1,6 +1,7 @@
 // The starts of swaps in: the mirror image of swapouts.ts, one walk backward through the step. In: residencies, held pages at each call, the busy
 // seconds of the link during each. Out: each residency's acquire: the latest without a wait, or as the budget allows. Worked example: x is needed at
-// call 6 and takes two calls' time: it starts at point 4; if only point 5 has memory, call 6 waits.
+// call 6 and takes two calls' time: it starts at point 4; if only point 5 has memory, call 6 waits. Data for
+// the next step are needed at the end.
 import type { Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'
 import type { SwapContext } from './swapouts'
@@ -34,8 +35,8 @@ export const placeSwapIns = (
 ): void => {
   const { calls, budget, link, seconds } = copies
   const swaps = (r: PlannedResidency): boolean => r.swapIn !== null && !r.timed
-  const starting = byPoint(rs, calls.length, (r) => (swaps(r) ? r.first : undefined))
-  const earliest = byPoint(rs, calls.length, (r) => (swaps(r) ? (r.previous?.release ?? 0) : undefined))
+  const starting = byPoint(rs, calls.length + 1, (r) => (swaps(r) ? r.first : undefined))
+  const earliest = byPoint(rs, calls.length + 1, (r) => (swaps(r) ? (r.previous?.release ?? 0) : undefined))
   const inBusy = timedBusy(rs, copies)
   const copyOf = new Array<SwapIn | undefined>(rs.length)
   const pending: SwapIn[] = []
@@ -64,8 +65,8 @@ export const placeSwapIns = (
     if (first !== c) first.left = Math.min(first.total, first.left + c.left)
     settle(c, p)
   }
-  for (let p = calls.length - 1; p >= 0; p--) {
-    drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
+  for (let p = calls.length; p >= 0; p--) {
+    if (p < calls.length) drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
     for (let k = starting.starts[p + 1]! - 1; k >= starting.starts[p]!; k--) {
       const r = rs[starting.numbers[k]!]!
       const total = seconds(r)

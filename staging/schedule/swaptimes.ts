@@ -112,7 +112,7 @@ const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   throw new Error('the last share is none')
 }
 
-/** Parts side by side that come and go together are one residency, unless they lie in different places. */
+/** Parts side by side that come and go together are one residency, unless they lie in different places or cross the border of two steps. */
 const mergeNeighbours = (
   rs: readonly PlannedResidency[],
   unpaged: (r: PlannedResidency) => Growing,
@@ -120,11 +120,14 @@ const mergeNeighbours = (
 ): readonly UnpagedResidency[] => {
   const sorted = [...rs].sort((a, b) => a.stays.storage - b.stays.storage || a.acquire - b.acquire || a.stays.from - b.stays.from)
   const out: Growing[] = []
+  let before: PlannedResidency | undefined
   for (const r of sorted) {
     const d = unpaged(r)
     const l = out[out.length - 1]
     const together =
       l &&
+      !r.crosses &&
+      !before?.crosses &&
       l.storage === d.storage &&
       l.to === d.from &&
       l.acquire === d.acquire &&
@@ -138,6 +141,7 @@ const mergeNeighbours = (
         : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from) && liesBeyond({ hostBytes }, l) === liesBeyond({ hostBytes }, d))
     if (together) l.to = d.to
     else out.push(d)
+    before = r
   }
   return out
 }

@@ -7,7 +7,7 @@ import { mapped } from '../core/mapped'
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
-import { eachInstruction, isForEver } from '../plan/instructions'
+import { eachInstruction, isHeldAtStart } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
 import { type Call, liesBeyond, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
@@ -131,7 +131,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
     if (held > mostPages) mostPages = held
     notes?.held(held, now)
   }
-  hold(plan.residencies.filter(isForEver(plan)).reduce((n, r) => n + r.to - r.from, 0))
+  hold(plan.residencies.filter(isHeldAtStart(plan)).reduce((n, r) => n + r.to - r.from, 0))
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
     const isFar = disk !== undefined && liesBeyond(plan, r)

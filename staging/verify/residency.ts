@@ -6,6 +6,7 @@ import { pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns } from './bytes'
 import type { Contents } from './contents'
+import { borderOf } from './border'
 import { type Facts, startsOf } from './facts'
 import { broken, eachFault, type Fault } from './failure'
 import { trackSurvival } from './survival'
@@ -83,6 +84,8 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   let held = 0
   let peak = 0
 
+  /** Pages that are filled for the next step hold nothing of this one. */
+  const { endsFor } = borderOf(plan)
   const release = (i: number): Fault => {
     const { storage, from, to, runs } = residencies[i]!
     resident.fill(-1, pagesBefore[storage]! + from, pagesBefore[storage]! + to)
@@ -94,7 +97,8 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     const { storage, from, to, runs } = residencies[i]!
     const { label } = storages[storage]!
     const before = pagesBefore[storage]!
-    for (let p = from; p < to; p++) {
+    const isForNext = endsFor(residencies[i]!)
+    for (let p = from; p < to && !isForNext; p++) {
       if (resident[before + p]! >= 0)
         return broken('pages', `page ${p} of '${label}' is acquired, but it is already on the device`, facts.at(point))
       resident[before + p] = i
@@ -113,7 +117,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
         owner[p] = i
       }
     held += to - from
-    return survival.acquire(i)
+    return isForNext ? undefined : survival.acquire(i)
   }
   const withinBudget = (point: number): Fault => {
     peak = Math.max(peak, held)

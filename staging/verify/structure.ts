@@ -18,6 +18,7 @@ import {
   type View,
 } from '../plan/plan'
 import { LIMITS, SECTOR_BYTES } from '../plan/wire'
+import { soundBorder } from './border'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 import { boxText, inBox, isEmptyBox, volume } from './region'
@@ -81,7 +82,9 @@ const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   const end = plan.calls.length
   if (![r.acquire, r.release, r.swapIn?.ready ?? 0, r.swapOut?.start ?? 0].every(whole)) return 'a point is not a whole number'
   if (r.acquire >= r.release || r.release > end) return `acquired at ${r.acquire} and released at ${r.release} of ${end}`
-  if (r.swapIn && (r.swapIn.ready < r.acquire || r.swapIn.ready >= r.release)) return `its swap in is ready at ${r.swapIn.ready}`
+  const isForNext = r.swapIn?.from === 'source' && r.swapIn.ready === end && r.release === end && !r.swapOut
+  if (r.swapIn && !isForNext && (r.swapIn.ready < r.acquire || r.swapIn.ready >= r.release))
+    return `its swap in is ready at ${r.swapIn.ready}`
   const earliest = r.swapIn ? r.swapIn.ready : r.acquire
   if (r.swapOut && (r.swapOut.start <= earliest || r.swapOut.start > r.release))
     return `its swap out starts at ${r.swapOut.start}; allowed: points after ${earliest}, up to its release at ${r.release}`
@@ -312,6 +315,7 @@ export const soundStructure = (facts: Facts): Fault => {
     () => soundLifetimes(plan),
     () => eachFault(plan.residencies, soundResidency(plan)),
     () => eachFault(plan.residencies, soundEnds(plan)),
+    () => soundBorder(facts),
     () => soundStays(plan),
     () => soundHomes(plan),
   ])

@@ -6,6 +6,7 @@ import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
 import type { Contents } from './contents'
+import { borderOf } from './border'
 import { type Facts, startsOf } from './facts'
 import { broken, type Fault } from './failure'
 import { emptyTier, type Stored } from './tier'
@@ -135,6 +136,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     return undefined
   }
 
+  const { begins } = borderOf(facts.plan)
   const acquire = (index: number): Fault => {
     const r = residencies[index]!
     for (let page = r.from; page < r.to; page++)
@@ -144,7 +146,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
           `page ${page} of '${storages[r.storage]!.label}' is on the device again after its output`,
           facts.at(r.acquire),
         )
-    if (r.swapIn?.from === 'source') return fromSource(index)
+    if (r.swapIn?.from === 'source' || begins(r)) return fromSource(index)
     const copies = r.swapIn ? swapIn(index) : []
     if (copies === undefined || 'tag' in copies) return copies
     for (const c of cellsOn(r)) {

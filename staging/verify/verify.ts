@@ -20,7 +20,7 @@
 //   updated     no weight or statistic is read after its update in the step
 //   clobbered   bytes that two cells share are not used by one while the other still needs them
 //   resident    every byte that a call touches is on the device
-//   arriving    and is not still being swapped in
+//   arriving    and is not still being swapped in; a step that begins with fed pages finds those that each step loads for the next
 //   leaving     and is not written while it is swapped out
 //   exchanged   values in exchange during compute are not touched, moved or freed before the wait
 //   lost        values freed without a swap out (or changed after it) are not read again

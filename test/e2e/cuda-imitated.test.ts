@@ -24,6 +24,9 @@ import { type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { TrainResult } from '../../src/train/result'
 import { fewOrAll, fullTest, gateTest } from '../full'
+import { inCoreLayout } from '../../staging/schedule/incore'
+import { resident } from '../../staging/schedule/candidate'
+import { bitsOf, overlapsOf } from '../property/overlaps'
 import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -56,6 +59,14 @@ test('the device says what it is', () => {
   const link = loadNative().copyBandwidth(undefined, 'cuda')
   assert.ok(link.outBytesPerSecond > 1e6 && link.inBytesPerSecond > 1e6)
   assert.ok(isRight(machineNamed('cuda')))
+})
+
+test('steps that load the next input have the bits of single steps, by graphs as well', async () => {
+  const { plan, machine } = staged(trunk, { ...ON, strategy: 'in-core' })
+  const { plain, overlapped } = overlapsOf(resident(inCoreLayout(plan.graph, machine)), machine, 2 * plan.peakPages)!
+  const expected = await bitsOf('cuda', plain, [8])
+  for (const p of fewOrAll(overlapped.slice(0, 1), overlapped))
+    for (const runs of [[8], [3, 1, 4]]) assert.equal(await bitsOf('cuda', p, runs), expected)
 })
 
 test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { assignPages, peakOf } from '../../staging/plan/pages'
+import { assignPages, peakOf, withPagesAhead } from '../../staging/plan/pages'
 import type { UnpagedResidency, Residency } from '../../staging/plan/plan'
 
 const residency = (storage: number, pages: number, acquire: number, release: number, from = 0): UnpagedResidency => ({
@@ -127,6 +127,67 @@ test('large pools of many residencies take no quadratic time', () => {
   const started = process.cpuUsage().user
   assert.is(assignPages(many, 20_100).residencies.length, 20_000)
   assert.ok((process.cpuUsage().user - started) / 1e6 < 2, `${(process.cpuUsage().user - started) / 1e6} s`)
+})
+
+/** The pages of a storage that begins the step, loaded again for the next step of this end. */
+const loadedAt = (r: UnpagedResidency, acquire: number, end: number): UnpagedResidency => ({
+  ...r,
+  acquire,
+  release: end,
+  swapIn: { ready: end, from: 'source' },
+})
+
+test('data for the next step are loaded into the pages that begin it, later if another value stays there', () => {
+  const first = residency(0, 1, 0, 1)
+  const loaded = loadedAt(first, 5, 10)
+  const short = withPagesAhead([first, residency(1, 1, 0, 2), residency(2, 1, 1, 5), loaded], 10)!
+  assert.is(short.at(-1)!.acquire, 5)
+  // At point 1 only the page of the first residency is free.
+  const long = withPagesAhead([first, residency(1, 1, 0, 2), residency(2, 1, 1, 8), loaded], 10)!
+  assert.is(long.at(-1)!.acquire, 8)
+  const { residencies, peakPages } = assignPages(long, 10)
+  const [a, b] = residencies.filter((r) => r.storage === 0)
+  assert.equal(a!.runs, b!.runs)
+  assert.is(peakPages, 2)
+  assert.is(withPagesAhead([first, residency(1, 1, 0, 2), residency(2, 1, 1, 10), loaded], 10), null)
+})
+
+test('no page has two owners beside data for the next step', () => {
+  const end = 20
+  const lives = fc.tuple(fc.nat(end - 2), fc.integer({ min: 1, max: end }), fc.integer({ min: 1, max: 4 }))
+  const pairs = fc.tuple(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 8, max: end - 1 }), fc.integer({ min: 1, max: 4 }))
+  let assigned = 0
+  fc.assert(
+    fc.property(fc.array(lives, { maxLength: 15 }), fc.array(pairs, { minLength: 1, maxLength: 4 }), (others, ahead) => {
+      const crossing = ahead.flatMap(([release, acquire, pages], i) => {
+        const first = residency(i, pages, 0, release)
+        return [first, loadedAt(first, acquire, end)]
+      })
+      const rest = others.map(([from, held, pages], i) => residency(10 + i, pages, from, Math.min(end, from + held)))
+      const delayed = withPagesAhead([...crossing, ...rest], end)
+      if (!delayed) return
+      assigned++
+      const { residencies, peakPages } = assignPages(delayed, end)
+      assert.is(peakPages, peakOf(delayed, end))
+      const owner = new Map<string, number>()
+      for (const r of residencies)
+        for (const { page, count } of r.runs)
+          for (let p = page; p < page + count; p++) {
+            assert.ok(p < peakPages)
+            for (let point = r.acquire; point < r.release; point++) {
+              assert.not(owner.has(`${p} ${point}`))
+              owner.set(`${p} ${point}`, r.storage)
+            }
+          }
+      for (const i of ahead.keys()) {
+        const [a, b] = residencies.filter((r) => r.storage === i)
+        assert.equal(a!.runs, b!.runs)
+        assert.ok(b!.acquire >= ahead[i]![1])
+      }
+    }),
+    { numRuns: 500, seed: 2 },
+  )
+  assert.ok(assigned > 100, `${assigned}`)
 })
 
 test.run()

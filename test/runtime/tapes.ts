@@ -30,7 +30,7 @@ export const classifierTape = (): Uint8Array => {
   ] as const
   runs.forEach(([pages, physPage], i) => {
     tape.mappings.add({ buffer: i, vaPage: 0, physPage, count: pages, residency: i })
-    tape.residencies.add({ pages, flags: { forEver: i === 0 } })
+    tape.residencies.add({ pages, flags: { forEver: i === 0, ahead: false } })
   })
   const view = (buffer: number | null, offset: number, shape: readonly number[], dtype: 'f32' | 'i32' = 'f32'): number => {
     const dims = [0, 1, 2, 3].map((i) => shape[i] ?? 1)

@@ -40,6 +40,7 @@ export const plannedStays = (
   kind: 'value',
   swapped,
   timing: undefined,
+  ahead: undefined,
   stays: stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: i === 0 ? last : -1 })),
   ...over,
 })

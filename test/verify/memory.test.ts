@@ -122,10 +122,10 @@ refuses('one page of two is not loaded', 'lost', swapPlan, (p) => {
   p.residencies.splice(p.residencies.indexOf(r), 1)
   sort(p)
 })
-refuses('the image is on the device but was never read', 'lost', swapPlan, (p) => {
+refuses('the image is on the device but was never read', 'arriving', swapPlan, (p) => {
   delete stay(p, 'image').swapIn
 })
-refuses('the image is gone and not read again', 'lost', swapPlan, (p) => {
+refuses('the image is gone and not read again', 'arriving', swapPlan, (p) => {
   delete stay(p, 'image', 1).swapIn
 })
 refuses(

@@ -4,6 +4,7 @@
 // is out during 4 and 5, is read at 6: allocated at 1, freed at 4, allocated at 6, freed at 7.
 import { pagesOf } from '../../core/bytes'
 import { opDef } from '../../ops/registry'
+import { isForNext } from '../../plan/ahead'
 import type { Cell, Plan, Point, Residency } from '../../plan/plan'
 
 /** The classes of gtbm (paper 4, 3.3.2). */
@@ -53,16 +54,17 @@ const residenciesByStorage = (plan: Plan): ReadonlyMap<number, readonly Residenc
   return out
 }
 
-/** When any of a cell's pages are on the device while it lives; fed data from when it begins to arrive. */
+/** When any of a cell's pages are on the device while it lives; fed data from when it begins to arrive, those of the next step by themselves. */
 const spansOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readonly PointSpan[] => {
   const [first, end] = pagesOf(plan.places[c.id]!.offset, c.bytes)
   const out: PointSpan[] = []
   for (const r of residencies) {
     const from = c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first)
-    const to = Math.min(r.release, c.last + 1)
+    const isNext = isForNext(r, plan.calls.length)
+    const to = isNext ? r.release : Math.min(r.release, c.last + 1)
     if (r.to <= first || end <= r.from || to <= from) continue
     const last = out[out.length - 1]
-    if (last && from <= last.to) out[out.length - 1] = { from: last.from, to: Math.max(last.to, to) }
+    if (last && from <= last.to && !isNext) out[out.length - 1] = { from: last.from, to: Math.max(last.to, to) }
     else out.push({ from, to })
   }
   return out

@@ -524,7 +524,7 @@ test('plan --mode plans what predicts and what is evaluated, without data; nothi
     objectOf<PlanAnswer>(await plan('--mode', 'evaluate', '--report', join(folder, 'evaluates.html'))),
   ]
   for (const forward of [predicting, evaluating]) {
-    assert.ok(forward.peakBytes < training.peakBytes)
+    assert.ok(forward.peakBytes <= training.peakBytes)
     assert.ok(forward.makespanSeconds < training.makespanSeconds / 2)
   }
   assert.is((await spillway('verify', join(folder, 'predicts.json'))).code, 0)

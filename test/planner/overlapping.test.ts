@@ -1,0 +1,84 @@
+// The next step's input, loaded while a step ends: the wait of a step, its memory, and steps without a gain.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compile, type Work } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import type { Graph } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
+import { isForNext } from '../../staging/plan/ahead'
+import type { Plan } from '../../staging/plan/plan'
+import { inCorePages } from '../../staging/planner/fastest'
+import { machines } from '../../staging/sim/machines'
+import { simulate } from '../../staging/sim/simulate'
+import type { Timeline } from '../../staging/sim/timeline'
+import { FULL } from '../full'
+import { trainingGraph } from '../golden/golden'
+
+const v100 = machines['v100-pcie-16g']!
+const linkOf = (inBytesPerSecond: number): Machine => ({ ...v100, link: { ...v100.link, inBytesPerSecond } })
+
+interface Step {
+  readonly plan: Plan
+  readonly timeline: Timeline
+  readonly work: Readonly<Record<Work, number>>
+}
+
+const stepOf = (graph: Graph, machine: Machine, strategy: string, pages: number): Step => {
+  const work = { offered: 0, 'laid out': 0, simulated: 0 }
+  const count = (w: Work): void => {
+    work[w]++
+  }
+  const plan = compile(graph, { strategy, machine, budgetBytes: bytesOf(pages), count })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  assert.ok(plan.right.peakPages <= pages)
+  return { plan: plan.right, timeline: simulate(plan.right, machine.link), work }
+}
+
+const loadedAhead = ({ residencies, calls }: Plan): number => residencies.filter((r) => isForNext(r, calls.length)).length
+const waits = ({ timeline }: Step): number => timeline.stallSeconds.data / timeline.makespanSeconds
+
+test('a step in core waits for none of its input', () => {
+  for (const [name, batch] of [
+    ['alexnet', 256],
+    ['efficientnet-b0', 32],
+  ] as const) {
+    const graph = trainingGraph(name, [batch, 3, 224, 224])
+    const whole = stepOf(graph, v100, 'in-core', 8000)
+    const overlapped = stepOf(graph, v100, 'auto', 8000)
+    assert.ok(waits(whole) > 0.03, `${name}: ${waits(whole)}`)
+    assert.is(waits(overlapped), 0, name)
+    assert.is(overlapped.timeline.computeSeconds, whole.timeline.computeSeconds)
+    assert.equal(overlapped.plan.segments, whole.plan.segments)
+    assert.ok(loadedAhead(overlapped.plan) > 0)
+  }
+})
+
+test('the largest memory of a timeline is the peak of the plan', () => {
+  const { plan, timeline } = stepOf(trainingGraph('resnet18', [32, 3, 224, 224]), v100, 'auto', 4000)
+  assert.is(Math.max(...timeline.memory.map((m) => m.pages)), plan.peakPages)
+})
+
+test('in less memory than in-core takes, too', () => {
+  const graph = trainingGraph(FULL ? 'convnext-tiny' : 'resnet18', [32, 3, 224, 224])
+  const half = Math.ceil(inCorePages(graph, v100) / 2)
+  const overlapped = stepOf(graph, v100, 'auto', half)
+  assert.ok(loadedAhead(overlapped.plan) > 0)
+  assert.ok(waits(overlapped) < 0.003, `${waits(overlapped)}`)
+})
+
+test('where the input is there at once, a step that fits is in-core', () => {
+  const { plan, work } = stepOf(trainingGraph('alexnet', [256, 3, 224, 224]), linkOf(1e13), 'auto', 8000)
+  assert.is(plan.strategy, 'in-core')
+  assert.equal(work, { offered: 1, 'laid out': 1, simulated: 1 })
+})
+
+test('a budget without room for two inputs has the plan without overlap', () => {
+  const graph = trainingGraph('alexnet', [256, 3, 224, 224])
+  const least = inCorePages(graph, v100)
+  const { plan } = stepOf(graph, linkOf(1e9), 'auto', least)
+  assert.ok(plan.peakPages <= least)
+})
+
+test.run()
