@@ -1,4 +1,4 @@
-// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the zoo, or for those named, at a half, a quarter, an eighth and a
+// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half, a quarter, an eighth and a
 // sixteenth of its memory, and their planning time. In: usual training batches, a machine that is simulated. Out: the step over the compute of the
 // in-core one, or the smallest budget after a refusal, and processor seconds; into bench/results/zoo.json, where other networks stay unchanged.
 // Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other processes
@@ -99,7 +99,8 @@ const main = (): void => {
   const named = process.argv.slice(2)
   const unknown = named.find((n) => !zooNames.includes(n))
   if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${zooNames.join(', ')}`)
-  for (const network of zooNames.filter((n) => named.length === 0 || named.includes(n))) {
+  const chosen = named.length > 0 ? named : stored().map((r) => r.network)
+  for (const network of zooNames.filter((n) => chosen.includes(n))) {
     const row = measured(network)
     const text = ({ share, ratio, planning, smallestMiB }: Planned): string =>
       `1/${share}: ${ratio ?? `from ${smallestMiB} MiB`} (${planning} s)`

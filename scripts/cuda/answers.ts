@@ -1,6 +1,6 @@
 // `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the
 // cuda device's own sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out:
-// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.ts, for the plans of simulated GPUs. With --volta, of a V100 alone:
+// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.json, for the plans of simulated GPUs. With --volta, of a V100 alone:
 // bench/results/cudnn-volta.json, from nvidia-cudnn-cu12 9.10, which still knew it (with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12). Invariant:
 // one process for each GPU, because a process knows one.
 import { spawnSync } from 'node:child_process'
@@ -97,11 +97,10 @@ const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file:
 const written = (of: Readonly<Record<string, Answers>>): void => {
   const names = Object.keys(of)
   const rows = tabled(of, 'gpus.json', 'cudnn.json')
-  const scratch = rows.map((key) => `${key}=${names.map((gpu) => of[gpu]!.answers[key]![0]![1]).join()}`)
-  writeFileSync(
-    join(ROOT, 'staging', 'sim', 'scratch.ts'),
-    `// Written by scripts/cuda/answers.ts (cuDNN ${of[names[0]!]!.cudnn}): bytes of scratch that cuDNN's first engine wants in fp32, by call, on ${names.join(', ')}.\nexport const SCRATCH = \`\n${scratch.join('\n')}\n\`\n`,
-  )
+  const calls = rows.map((key) => `${key}=${names.map((gpu) => of[gpu]!.answers[key]![0]![1]).join()}`)
+  const by = `Written by scripts/cuda/answers.ts (cuDNN ${of[names[0]!]!.cudnn})`
+  const about = `${by}: bytes of scratch that cuDNN's first engine needs in fp32, by call, on ${names.join(', ')}`
+  writeFileSync(join(ROOT, 'staging', 'sim', 'scratch.json'), `${JSON.stringify({ about, calls }, null, 2)}\n`)
 }
 
 const { nativeLibrary } = require('../testing/native') as {

@@ -84,7 +84,7 @@ const timesLine = ({ callTimes }: Staging): readonly string[] => {
   ]
 }
 
-/** Weights in parts, if the budget needs them. */
+/** Weights in parts, if the plan has them. */
 const weightsLine = ({ graph: { inParts } }: Plan): readonly string[] => {
   if (!inParts) return []
   const counts = Object.entries(inParts.counts)

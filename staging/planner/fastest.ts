@@ -5,7 +5,7 @@ import { type Either, isLeft, isRight, type Left, left, mapLeft, right } from 'f
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
 import { callsPlannedIn } from '../core/planningmemory'
-import { type Graph, trains } from '../graph/graph'
+import { type Graph, trains, valueBytes } from '../graph/graph'
 import { hasTier, lastLink, type Machine, withoutTier, withScratch } from '../graph/machine'
 import { inOrder, withPagesAhead } from '../plan/pages'
 import { homeBytes } from '../memory/place'
@@ -16,7 +16,7 @@ import { overlapping } from './overlapping'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
 import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
 import { inCore, inCoreLayout } from '../schedule/incore'
-import { DEFAULT_EFFORT, LEAST_EFFORT } from '../search/limits'
+import { DEFAULT_EFFORT, LEAST_EFFORT, WHOLE } from '../search/limits'
 import { laying } from './laying'
 import { heldAt, type Layout } from '../schedule/layout'
 import { scheduleSwaps } from '../schedule/swaptimes'
@@ -316,9 +316,13 @@ export const search = (graph: Graph, asked: CompileOptions): Either<StageError, 
 const partsFor = (graph: Graph, { strategy, method }: CompileOptions): readonly Graph[] =>
   strategy === 'auto' && !method ? graphsInParts(graph) : []
 
-/** With whole weights, or if the budget is too small for that, with weights in the largest parts that fit. Ends where smaller parts need no less. */
+/**
+ * With whole weights, or with weights in parts if that is faster. If the budget is too small for whole weights, in the largest parts that fit. Ends
+ * where smaller parts need no less.
+ */
 const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   let answer = searchedGently(graph, o)
+  if (isRight(answer)) return fasterInParts(graph, o, answer.right)
   for (const parts of partsFor(graph, o)) {
     if (!isBudgetRefusal(answer)) return answer
     const next = searchedGently(parts, o)
@@ -326,6 +330,19 @@ const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, Un
     answer = next
   }
   return answer
+}
+
+/** The faster of a plan with whole weights and one with weights in parts. The second is tried if no loop of the search may hold the largest weight. */
+const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Either<StageError, UnpagedPlan> => {
+  const seconds = (plan: UnpagedPlan): number => outcomeOf(plan, o.machine.link).makespanSeconds
+  const weights = graph.values.flatMap((v) => (v.role === 'param' ? [valueBytes(v)] : []))
+  const isWorthTrying =
+    (o.effort ?? DEFAULT_EFFORT) >= LEAST_EFFORT &&
+    Math.max(0, ...weights) > WHOLE * o.budgetBytes &&
+    seconds(whole) > HARDLY_WAITS * computeSeconds(inCoreLayout(graph, o.machine))
+  const [parts] = isWorthTrying ? partsFor(graph, o) : []
+  const other = parts && searchedGently(parts, o)
+  return right(other && isRight(other) && seconds(other.right) < seconds(whole) ? other.right : whole)
 }
 
 type BudgetRefusal = Left<Extract<StageError, { readonly tag: 'BudgetInfeasible' }>>

@@ -1,5 +1,6 @@
-// Weights in parts (graph/weightparts.ts) for budgets below every plan with whole weights. In: a training graph. Out: the same step with its
-// large weights in ever smaller parts. Invariant: the list does not depend on the budget, so a refusal names the smallest budget of all its plans.
+// Weights in parts (graph/weightparts.ts), if whole weights do not fit into the budget or no loop may hold them. In: a training graph. Out: the
+// same step with its large weights in ever smaller parts. Invariant: the list does not depend on the budget, so a refusal names the smallest budget
+// of all its plans.
 // Worked example, VGG-16: 784 MiB hold the weight of its first dense layer and a copy for the kernel; parts take at most 49 and 3 MiB.
 import { PAGE_BYTES } from '../core/bytes'
 import { onceFor } from '../core/remember'

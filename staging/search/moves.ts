@@ -2,6 +2,7 @@
 // Bits: flip a bit of a loop. Tiles: another number of them. Loops: join or split. Rooms: more or less memory for prefetching. Parameters: to the
 // device or to the lower tier.
 // Worked example: a loop waits for conv1's output. A flip of conv1 makes the loop recompute it, and the wait ends.
+import { mapped } from '../core/mapped'
 import type { OpId } from '../graph/graph'
 import { MOVES, type MoveName } from './limits'
 import type { Model } from './model'
@@ -166,6 +167,28 @@ const moveParameters = (model: Model, random: Random): Undo | null => {
   const { length } = model.p.units
   return length === 0 ? null : moveUnit(model, Math.floor(random() * length))
 }
+
+const flipOf = (model: Model, i: number, op: OpId): Undo => {
+  const bits = model.bits[i]!.slice()
+  bits[op]! ^= 1
+  return changeBits(model, [[i, bits]])
+}
+
+/** All single changes of the current decisions, except the rooms. */
+export const singleChanges = (model: Model): readonly (() => Undo | null)[] => [
+  ...model.heads.flatMap((i) => {
+    const { to, tiles, most } = model.loops[i]!
+    const now = model.tiles[i]!
+    const sizes = tiles ? [...new Set(numbersOf(now))].filter((n) => n !== now && n > 0 && n <= most.B * most.H) : []
+    const inside = Array.from({ length: to - i - 1 }, (_, k) => i + 1 + k)
+    return [
+      ...mapped(sizes, (n) => () => setTiles(model, i, n)),
+      ...mapped(flippable(model, i), (op) => () => flipOf(model, i, op)),
+      ...mapped([undefined, ...inside], (at) => () => changeLoops(model, i, at)),
+    ]
+  }),
+  ...mapped(model.p.units, (_, unit) => () => moveUnit(model, unit)),
+]
 
 /** Chooses loops by the seconds beyond their own ops: recomputation, launches and waits. One in ten is any loop. */
 export class Chooser {

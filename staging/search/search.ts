@@ -13,7 +13,7 @@ import { inCoreRows } from '../schedule/incore'
 import { overfullCalls } from '../schedule/stays'
 import { anneal } from './anneal'
 import { calibrate } from './calibrate'
-import type { Decisions } from './decisions'
+import { type Decisions, keepAll } from './decisions'
 import {
   COOLS,
   DEFAULT_EFFORT,
@@ -22,6 +22,7 @@ import {
   HOT,
   MUCH_TO_GAIN,
   NOTHING_TO_GAIN,
+  PREFETCH_ROOM,
   REPAIRS,
   SEARCHES,
   SMALLER,
@@ -29,13 +30,18 @@ import {
 } from './limits'
 import { type Lowered, Lowering } from './lower'
 import { Model } from './model'
-import { Chooser, move, type Random } from './moves'
+import { Chooser, move, type Random, singleChanges } from './moves'
 import { type Problem, problemOf } from './problem'
 import { seeds } from './seeds'
 
-interface Found {
+interface Priced {
   readonly decisions: Decisions
   readonly seconds: number
+}
+
+/** A simulated plan, with the calls of its layout. */
+interface Found extends Priced {
+  readonly calls: number
 }
 
 type LaidOut = Lowered & { readonly candidate: Candidate }
@@ -64,19 +70,25 @@ class Search {
     this.model.load(anneal(this.model, { work: share * work, hot, cold: hot / COOLS, without }, this.random))
   }
 
+  private layOut(): LaidOut | null {
+    const lowered = this.lowering.segments()
+    if (!lowered) return null
+    const candidate = this.lowering.candidate(lowered)
+    this.calls += candidate.layout.calls.length
+    return { ...lowered, candidate }
+  }
+
   /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
   private fitting(): LaidOut | null {
     const { model, pages } = this
     for (let k = 0; k <= REPAIRS && this.calls < this.effort.calls; k++) {
-      const lowered = this.lowering.segments()
-      if (!lowered) return null
-      const candidate = this.lowering.candidate(lowered)
+      const made = this.layOut()
+      if (!made || made.candidate.least <= pages) return made
+      const { candidate, loopOf } = made
       const { planned, calls } = candidate.layout
-      this.calls += calls.length
-      if (candidate.least <= pages) return { ...lowered, candidate }
-      const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => lowered.loopOf[calls[c]!.segment]!))
+      const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
       const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
-      calibrate(model, candidate.layout, lowered.loopOf)
+      calibrate(model, candidate.layout, loopOf)
       if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
       for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
       model.settle(this.p.atoms - 1)
@@ -89,10 +101,16 @@ class Search {
   private *look(): Generator<Candidate, Found | null, number> {
     const made = this.fitting()
     if (!made) return null
-    const seconds = yield made.candidate
-    const found = { decisions: this.model.decisions, seconds }
+    const found = yield* this.simulated(made)
     calibrate(this.model, made.candidate.layout, made.loopOf)
     return found
+  }
+
+  /** The current decisions with the seconds of their layout. */
+  private *simulated(made = this.layOut()): Generator<Candidate, Found | null, number> {
+    if (!made || made.candidate.least > this.pages) return null
+    const seconds = yield made.candidate
+    return { decisions: this.model.decisions, seconds, calls: made.candidate.layout.calls.length }
   }
 
   /** Anneals the current decisions and simulates the result. */
@@ -101,8 +119,37 @@ class Search {
     return yield* this.look()
   }
 
-  /** Simulates single moves that the model prefers, until a number of them in a row were not faster. */
-  private *descend(start: Found): Generator<Candidate, void, number> {
+  /** The first plan faster than a limit after this number of changes of the current one. */
+  private *after(changes: number, limit: number): Generator<Candidate, Found | null, number> {
+    for (const change of singleChanges(this.model)) {
+      const undo = change()
+      if (!undo) continue
+      const found = yield* changes > 1 ? this.after(changes - 1, limit) : this.simulated()
+      if (found && found.seconds < limit) return found
+      undo()
+    }
+    return null
+  }
+
+  /** Simulates all single changes, also those that the model does not prefer, then all pairs, as long as the calls suffice for all. */
+  *polish(start: Found): Generator<Candidate, void, number> {
+    const { model, effort } = this
+    for (let best: Found | null = start; best; ) {
+      model.load(best.decisions)
+      const count = singleChanges(model).length
+      let faster: Found | null = null
+      for (
+        let changes = 1;
+        !faster && changes <= MOST_CHANGES && this.calls + best.calls * count ** changes <= effort.calls;
+        changes++
+      )
+        faster = yield* this.after(changes, best.seconds)
+      best = faster
+    }
+  }
+
+  /** Simulates single moves that the model prefers, until a number of them in a row were not faster. Returns the best plan. */
+  private *descend(start: Found): Generator<Candidate, Found, number> {
     const { model } = this
     let best = start
     let now = model.load(best.decisions)
@@ -126,12 +173,13 @@ class Search {
       now = model.price()
       chooser.note()
     }
+    return best
   }
 
   /** Anneals all seeds for a short time, and the best ones for longer. The model can be wrong far from a layout, so two are simulated. */
   private *begin(): Generator<Candidate, Found | null, number> {
     const { model } = this
-    const starts = mapped(seeds(this.p, model), (seed): Found => {
+    const starts = mapped(seeds(this.p, model), (seed): Priced => {
       model.load(seed)
       this.anneal(SEED, HOT)
       return { decisions: model.decisions, seconds: model.price() }
@@ -146,16 +194,19 @@ class Search {
     return best
   }
 
-  *run(): Generator<Candidate, void, number> {
+  *run(): Generator<Candidate, Found | null, number> {
     let best = yield* this.begin()
-    const enough = (1 + NOTHING_TO_GAIN) * this.p.graphSeconds
-    if (best && best.seconds <= enough) return
+    if (best && this.isEnough(best)) return best
     for (let r = 0; best && r < ROUNDS && this.calls < this.effort.calls; r++) {
       this.model.load(best.decisions)
       const found = yield* this.round(ROUND, HOT / 2 ** r)
       if (found && found.seconds < best.seconds) best = found
     }
-    if (best && best.seconds < Infinity) yield* this.descend(best)
+    return best && best.seconds < Infinity ? yield* this.descend(best) : null
+  }
+
+  isEnough({ seconds }: Found): boolean {
+    return seconds <= (1 + NOTHING_TO_GAIN) * this.p.graphSeconds
   }
 }
 
@@ -171,6 +222,8 @@ const CALLS_OF_STARTS = 1 / 3
 const ROUNDS = 4
 /** Single moves in a row that are simulated and not faster. */
 const SLOWER = 12
+/** The most changes at once of the last step of the search. */
+const MOST_CHANGES = 2
 
 /** The effort in proportion to the possible gain over the best other plan. */
 const effortFor = (graph: Graph, machine: Machine, toBeat: number, effort: Effort): Effort | null => {
@@ -191,5 +244,17 @@ export function* refine(
   const p = problemOf(graph, machine)
   const work = Math.min(effort.work, WORK_PER_DECISION * p.decisions * p.atoms)
   const searches = Math.min(SEARCHES, Math.floor(effort.work / work))
-  for (let k = 1; k <= searches; k++) yield* new Search(p, pages, { ...effort, work, calls: effort.calls / searches }, k).run()
+  const searchOf = (seed: number): Search => new Search(p, pages, { ...effort, work, calls: effort.calls / searches }, seed)
+  let hasFaster = false
+  for (let k = 1; k <= searches; k++) {
+    const search = searchOf(k)
+    const found = yield* search.run()
+    if (!found || found.seconds >= toBeat) continue
+    if (search.isEnough(found)) return
+    hasFaster = true
+    yield* search.polish(found)
+  }
+  if (hasFaster) return
+  const kept = keepAll(p, p.endsFor(false, Infinity), 0, Infinity, PREFETCH_ROOM)
+  yield* searchOf(0).polish({ decisions: kept, seconds: toBeat, calls: graph.ops.length })
 }

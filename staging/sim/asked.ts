@@ -2,7 +2,7 @@
 // scratch of its first engine in fp32, if that was asked; for a weight's gradient over another image, the largest answer for that weight; undefined
 // for other shapes, whose scratch the op table bounds. Invariant: the same on every machine: the table is committed.
 import type { AnyAttrs, CallShapes } from '../ops/op'
-import { SCRATCH } from './scratch'
+import { calls as rows } from './scratch.json'
 
 type Scratch = (kind: string, attrs: AnyAttrs, s: CallShapes) => number | undefined
 
@@ -38,10 +38,9 @@ const table = ((): (() => Table) => {
     if (read) return read
     const calls = new Map<string, readonly number[]>()
     const gradients = new Map<string, readonly number[]>()
-    for (const line of SCRATCH.split('\n')) {
-      const [key, bytes] = line.split('=')
-      if (bytes === undefined) continue
-      const own = bytes.split(',').map(Number)
+    for (const row of rows) {
+      const [key, bytes] = row.split('=')
+      const own = bytes!.split(',').map(Number)
       calls.set(key!, own)
       const weight = ofWeight(key!)
       if (weight !== undefined)
