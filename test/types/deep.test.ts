@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { blocks, conv2d, model, rangeOf, relu, repeat, segmentsOf, seq } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
-import { tooFine } from '../../dsl/plan/words'
+import { sumsInside, tooFine } from '../../dsl/plan/words'
 import { renderError } from '../../staging/core/errors'
 import { elaborated } from '../dsl/forward'
 import { check } from './checker'
@@ -50,6 +50,22 @@ test('a chain of 1300 layers', () => {
   assert.is(typed('legal'), 'object')
   assert.is(typed('tooFine'), JSON.stringify(tooFine('a.11.b.1.c', 'conv2d', '9', 'H', '8')))
   assert.is(typed('weighted'), '"a.12.b.49.c.*"')
+})
+
+test('in a plan module, a range of one layer may be its sums or their use', () => {
+  const checked = check({
+    parts: `import { batchNorm, conv2d, model, seq } from '../../dsl'
+import type { TilesFault } from '../../dsl/plan/checked'
+import type { SitesOfModel } from '../../dsl/plan/ranges'
+const net = model([1, 4, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn'), conv2d('d', 4, 3)))
+type Range = { from: 'bn'; to: 'bn'; H: 2 }
+declare const planned: TilesFault<[Range], SitesOfModel<typeof net>, true>
+declare const byHand: TilesFault<[Range], SitesOfModel<typeof net>>['reason' & keyof TilesFault<[Range], SitesOfModel<typeof net>>]
+`,
+  })
+  assert.equal(checked.errors('parts'), [])
+  assert.is(checked.typeOf('parts', 'planned'), 'null')
+  assert.is(checked.typeOf('parts', 'byHand'), JSON.stringify(sumsInside('bn', 'batchNorm', 'H')))
 })
 
 test.run()
