@@ -1,7 +1,8 @@
 // `npm run bench:import -- --python PATH [--programs | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that `spillway import`
 // takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and the reasons of
-// refusals; without names, into bench/results. `--losses`: a sample trains 20 steps, and the losses are compared with PyTorch's. `--keep` keeps the
-// files: the export takes most of the time. Invariant: a network that PyTorch cannot export does not count.
+// refusals; without names, into bench/results. `--losses`: a sample trains 20 steps on `cpu` and on `ref`, and the losses are compared with PyTorch's
+// in single and in double precision. `--keep` keeps the files: the export takes most of the time. Invariant: a network that PyTorch cannot export does
+// not count.
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -115,11 +116,18 @@ const comparedIn = ({ name, folder, lr, steps }: Sample) => {
     })
   spillway('import', at('net.pt2'), '--out', at('net.ts'), '--batch', '4')
   const training = ['--data', at('data'), '--steps', `${steps}`, '--lr', `${lr}`, '--momentum', '0.9']
-  const { losses } = JSON.parse(
-    spillway('train', at('net.ts'), '--weights', at('net.safetensors'), '--loss', 'cross-entropy', ...training, '--json'),
-  ) as { readonly losses: readonly number[] }
+  const lossesOn = (device: 'cpu' | 'ref'): readonly number[] => {
+    const options = ['--weights', at('net.safetensors'), '--loss', 'cross-entropy', '--device', device, '--json']
+    return (JSON.parse(spillway('train', at('net.ts'), ...options, ...training)) as { readonly losses: readonly number[] }).losses
+  }
   const { single, double } = JSON.parse(readFileSync(at('losses.json'), 'utf8')) as Readonly<Record<string, readonly number[]>>
-  return { name, difference: apart(losses, single!), own: apart(single!, double!), fall: 1 - double![steps - 1]! / double![0]! }
+  return {
+    name,
+    difference: apart(lossesOn('cpu'), single!),
+    exact: apart(lossesOn('ref'), double!),
+    own: apart(single!, double!),
+    fall: 1 - double![steps - 1]! / double![0]!,
+  }
 }
 
 const compared = (folder: string): void => {
@@ -132,10 +140,11 @@ const compared = (folder: string): void => {
     .map((line) => JSON.parse(line) as Sample)
   const results = samples.map((sample) => {
     const result = comparedIn(sample)
-    const { name, difference, own, fall } = result
+    const { name, difference, exact, own, fall } = result
     console.log(
-      `${name}: ${sample.steps} losses differ by at most ${difference.toExponential(1)}, PyTorch's in single and double precision by ` +
-        `${own.toExponential(1)}; they fall by ${(100 * fall).toFixed(1)} %`,
+      `${name}: ${sample.steps} losses differ from PyTorch's by at most ${difference.toExponential(1)} in single precision, by ` +
+        `${exact.toExponential(1)} in double; PyTorch's own in single and in double by ${own.toExponential(1)}; they fall by ` +
+        `${(100 * fall).toFixed(1)} %`,
     )
     return result
   })

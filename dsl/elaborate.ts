@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { Detached, ElaboratedStep, Objective, Term } from '../staging/grad/objective'
 import { GraphBuilder } from '../staging/graph/builder'
-import { type Graph, isOfParameters, type Op, type ValueId } from '../staging/graph/graph'
+import type { Op, ValueId } from '../staging/graph/graph'
 import { elementsOf } from '../staging/core/box'
 import { once } from '../staging/core/remember'
 import { type LossEntry, lossEntry } from '../staging/ops/loss'
@@ -91,10 +91,7 @@ class StepElaboration {
       step.objectives,
       E.traverseArray((o) => this.termsOf(o)),
       E.chain(E.traverseReadonlyArrayWithIndex((i, terms) => this.objective(step.objectives[i]!, terms))),
-      E.map((objectives) => {
-        const graph = this.graph.build()
-        return { step, graph, objectives, detached, layers: inOrderOf(graph, this.layers) }
-      }),
+      E.map((objectives) => ({ step, graph: this.graph.build(), objectives, detached, layers: this.layers })),
     )
   }
 
@@ -279,15 +276,6 @@ class StepElaboration {
     const params = ops.flatMap((op) => op.ins.filter((v) => this.graph.value(v as Ref).role === 'param'))
     return E.right(this.params.set(net, new Set([...(this.params.get(net) ?? []), ...params])))
   }
-}
-
-/** In the order of the ops that they made; a layer that made none stands behind the one before it. */
-const inOrderOf = (graph: Graph, layers: readonly LayerReport[]): readonly LayerReport[] => {
-  const first = new Map<string, number>()
-  for (const op of graph.ops) if (!first.has(op.layer) && !isOfParameters(graph.values, op)) first.set(op.layer, op.id)
-  const placed: { readonly layer: LayerReport; readonly at: number }[] = []
-  for (const layer of layers) placed.push({ layer, at: first.get(layer.name) ?? placed[placed.length - 1]?.at ?? -1 })
-  return placed.sort((a, b) => a.at - b.at).map((p) => p.layer)
 }
 
 /**

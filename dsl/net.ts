@@ -4,6 +4,8 @@
 import type { Dim, Shape } from '../staging/core/box'
 
 export type { Dim, Shape }
+/** A shape, made at once. TypeScript defers a tuple that names an alias, and copies it with everything that holds it. */
+export type Sized<B, C, H, W> = 0 extends 0 ? [B, C, H, W] : never
 
 /**
  * A network: one layer, or a combination of layers. It is plain data.

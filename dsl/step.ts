@@ -28,7 +28,7 @@ import {
   targetMisfits,
   type TermsDiffer,
 } from './messages'
-import type { Net, Shape } from './net'
+import type { Net, Shape, Sized } from './net'
 import type { Add } from './numbers/naturals'
 import type { Loss, Optimizer } from './training'
 
@@ -159,7 +159,7 @@ export const fedTo = (net: Net, to: Tensor): Either<GraphError, Tensor> =>
 /** The shape of tensors side by side; Shape when a size is not known. */
 export type JoinedShape<Parts> = Parts extends readonly [Tensor<infer S>, ...infer Rest] ? AndChannels<S, Rest> : Shape
 type AndChannels<S extends Shape, Rest> = Rest extends readonly [Tensor<infer T>, ...infer More]
-  ? AndChannels<[S[0], number extends S[1] | T[1] ? number : Add<S[1], T[1]>, S[2], S[3]], More>
+  ? AndChannels<Sized<S[0], number extends S[1] | T[1] ? number : Add<S[1], T[1]>, S[2], S[3]>, More>
   : Rest extends readonly []
     ? S
     : Shape

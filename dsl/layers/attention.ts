@@ -17,7 +17,7 @@ import {
   type WindowDoesNotDivide,
   windowDoesNotDivide,
 } from '../messages'
-import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
+import { type Extent, type Height, height, type Layer, type Shape, type Sized, type Width, width } from '../net'
 import type { Compare, Div, Low, Mul, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
 import type { Divides } from './conv2d'
@@ -169,10 +169,10 @@ type OutputOf<Heads extends number, W extends Extent | 'image', G extends boolea
             : ShiftFits<Sh, WindowOf<W, S>> extends false
               ? ShiftBeyondWindow<ExtentText<Sh>, ExtentText<WindowOf<W, S>>>
               : [G, Sh] extends [true, 0 | readonly [0, 0]] | [false, unknown]
-                ? [S[0], number extends Heads | S[1] ? number : Div<S[1], 3>, S[2], S[3]]
+                ? Sized<S[0], number extends Heads | S[1] ? number : Div<S[1], 3>, S[2], S[3]>
                 : [G] extends [boolean]
                   ? boolean extends G
-                    ? [S[0], number extends Heads | S[1] ? number : Div<S[1], 3>, S[2], S[3]]
+                    ? Sized<S[0], number extends Heads | S[1] ? number : Div<S[1], 3>, S[2], S[3]>
                     : GridNotShifted
                   : never
     : never

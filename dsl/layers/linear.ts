@@ -5,7 +5,7 @@ import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
-import type { Layer, Shape } from '../net'
+import type { Layer, Shape, Sized } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
@@ -65,9 +65,9 @@ type LinearShape<L, S extends Shape> =
     ? Bad extends string
       ? Bad
       : number extends S[2] | S[3]
-        ? [S[0], OutOf<L>, number, number]
+        ? Sized<S[0], OutOf<L>, number, number>
         : [S[2], S[3]] extends [1, 1]
-          ? [S[0], OutOf<L>, 1, 1]
+          ? Sized<S[0], OutOf<L>, 1, 1>
           : NotFlat<ShapeText<S>>
     : never
 
@@ -75,7 +75,7 @@ type PixelLinearShape<L, S extends Shape> =
   BadSize<[['number of outputs', OutOf<L>, 1]]> extends infer Bad
     ? Bad extends string
       ? Bad
-      : [S[0], OutOf<L>, S[2], S[3]]
+      : Sized<S[0], OutOf<L>, S[2], S[3]>
     : never
 
 type LinearParameters<L, C extends number> = L extends { readonly out: infer O extends number; readonly bias: infer B }

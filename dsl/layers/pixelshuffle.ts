@@ -3,7 +3,7 @@
 import * as t from 'io-ts'
 import { type ShapeText, shapeText, type WindowDoesNotDivide, windowDoesNotDivide } from '../messages'
 import { type GroupsDoNotDivide, groupsDoNotDivide } from '../messages'
-import type { Layer, Shape } from '../net'
+import type { Layer, Shape, Sized } from '../net'
 import type { Div, Mod, Mul } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import { type BadSize, badSize, type LayerRule } from './rule'
@@ -57,7 +57,7 @@ type ShuffleShape<L, S extends Shape> =
       ? Bad extends string
         ? Bad
         : Divides<S[1], Area<F>> extends true
-          ? [S[0], Part<S[1], Area<F>>, Times<S[2], F>, Times<S[3], F>]
+          ? Sized<S[0], Part<S[1], Area<F>>, Times<S[2], F>, Times<S[3], F>>
           : GroupsDoNotDivide<'input', `${S[1]}`, `${Area<F>}`>
       : never
     : never
@@ -68,7 +68,7 @@ type UnshuffleShape<L, S extends Shape> =
       ? Bad extends string
         ? Bad
         : [Divides<S[2], F>, Divides<S[3], F>] extends [true, true]
-          ? [S[0], Times<S[1], Area<F>>, Part<S[2], F>, Part<S[3], F>]
+          ? Sized<S[0], Times<S[1], Area<F>>, Part<S[2], F>, Part<S[3], F>>
           : WindowDoesNotDivide<`${F}x${F}`, ShapeText<S>>
       : never
     : never

@@ -1,7 +1,7 @@
 // Reflection padding, PyTorch's ReflectionPad2d. In: [B,C,H,W]. Out: [B,C,H+top+bottom,W+left+right]. FT-compatible in
 // every dimension. Padding is one number, [height, width], or a number for each side; less than the image's size.
 import { type NoReflection, noReflection, type ShapeText, shapeText } from '../messages'
-import type { Dim, Layer, Shape } from '../net'
+import type { Dim, Layer, Shape, Sized } from '../net'
 import type { Add, Compare } from '../numbers/naturals'
 import { layerCodec, sidesCodec } from './codecs'
 import { type BadSize, badSize, type LayerRule } from './rule'
@@ -62,7 +62,7 @@ type ReflectionShape<L, S extends Shape> =
                 true,
                 true,
               ]
-            ? [S[0], S[1], Extended<S[2], Q['top'], Q['bottom']>, Extended<S[3], Q['left'], Q['right']>]
+            ? Sized<S[0], S[1], Extended<S[2], Q['top'], Q['bottom']>, Extended<S[3], Q['left'], Q['right']>>
             : NoReflection<SidesText<Q>, ShapeText<S>>
         : never
       : never

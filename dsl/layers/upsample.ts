@@ -5,7 +5,7 @@ import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
 import { choice, flag, legal, withValues } from '../../staging/core/values'
-import type { Dim, Extent, Height, Layer, Shape, Width } from '../net'
+import type { Dim, Extent, Height, Layer, Shape, Sized, Width } from '../net'
 import { height, width } from '../net'
 import type { Mul } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
@@ -100,13 +100,13 @@ type UpsampleShape<L, S extends Shape> =
       ? BadSize<[['scale', F, 1]]> extends infer Bad
         ? Bad extends string
           ? Bad
-          : [S[0], S[1], Times<S[2], Height<F>>, Times<S[3], Width<F>>]
+          : Sized<S[0], S[1], Times<S[2], Height<F>>, Times<S[3], Width<F>>>
         : never
       : To extends { readonly size: infer E extends Extent }
         ? BadSize<[['size', E, 1]]> extends infer Bad
           ? Bad extends string
             ? Bad
-            : [S[0], S[1], Height<E>, Width<E>]
+            : Sized<S[0], S[1], Height<E>, Width<E>>
           : never
         : never
     : never

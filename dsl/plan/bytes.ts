@@ -14,7 +14,7 @@ import type { CompareLimbs } from '../numbers/limbs'
 import type { Add, FromLow, Mul } from '../numbers/naturals'
 import type { Tensor, TrainingStep } from '../step'
 import type { ApplicationOf, TensorsOf } from './order'
-import type { AnySite, FirstOf, RestOf, SitesBackwards, UseSuffix } from './sites'
+import type { AnySite, FirstOf, Nested, RestOf, SitesOfTensors, UseSuffix } from './sites'
 
 /** True if an option is not 0; `boolean` if its type does not say. */
 type IsOn<V> = V extends 0 | false ? false : number extends V ? boolean : true
@@ -71,8 +71,11 @@ export const stepBytes = <M extends Model, const O extends Optimizer>(m: M, opti
 
 const stateOf = (m: Model): number => m.layers.reduce((n, l) => n + l.state, 0)
 
-type Largest<Sites, Most = null> = Sites extends null ? Most : Largest<RestOf<Sites>, Larger<FirstOf<Sites>, Most>>
-type Larger<X, Most> = X extends AnySite ? (CompareLimbs<X['parameters'], Most> extends 'more' ? X['parameters'] : Most) : never
+type Largest<Sites, Most = null> = Sites extends null
+  ? Most
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? Largest<RestOf<Sites>, CompareLimbs<X['parameters'], Most> extends 'more' ? X['parameters'] : Most>
+    : Nested<Largest<RestOf<Sites>, Most>>
 
 /**
  * A lower bound of the bytes of every plan of a step, computed by the compiler. It is null if the types do not
@@ -105,7 +108,7 @@ type UsesOf<Nets, Uses, Acc extends readonly unknown[] = []> = Uses extends read
   ? UsesOf<Nets, Rest, T extends ApplicationOf<infer N, any> ? (N extends Nets ? [...Acc, T] : Acc) : Acc>
   : Acc
 type LargestTrained<S extends TrainingStep, Uses> = FromLow<
-  Largest<SitesBackwards<UsesOf<S['objectives'][number]['over'][number], Uses>>>
+  Largest<SitesOfTensors<UsesOf<S['objectives'][number]['over'][number], Uses>>>
 >
 
 /** The same of any step, as it was elaborated. */

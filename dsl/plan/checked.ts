@@ -13,7 +13,7 @@ import type { Loss, Optimizer } from '../training'
 import type { LeastBytes } from './bytes'
 import type { TensorsOf } from './order'
 import type { TILE_RANGE, TileRange } from './prescription'
-import type { AnySite, FirstOf, Linked, RestOf, Reversed, SitesOfTensors } from './sites'
+import type { AnySite, FirstOf, Linked, Nested, RestOf, Reversed, SitesOfTensors } from './sites'
 import type {
   BudgetTooSmall,
   CannotTile,
@@ -59,7 +59,7 @@ export type WithFault<O, F> = F extends null
     : F extends TileFault<infer I, infer Key, infer Reason>
       ? { [K in keyof O]: K extends 'tiles' ? WithTile<O[K], `${I}`, Key, Reason> : O[K] }
       : O
-export type WithTile<Ts, I extends string, Key extends string, Reason extends string> = {
+export type WithTile<Ts, I, Key extends string, Reason extends string> = {
   [J in keyof Ts]: J extends I
     ? { [K in keyof Ts[J] | Key]: K extends Key ? Reason : K extends keyof Ts[J] ? Ts[J][K] : never }
     : Ts[J]
@@ -131,11 +131,17 @@ type TiledDims<T> =
 type CountIs<T, D extends string> = number extends CountOf<T, D> ? false : CountOf<T, D> extends 1 ? false : true
 type SumsIn<X extends AnySite, T> = [X['sums'] & TiledDims<T>] extends [never] ? false : true
 
-/** The first fault of the ranges from number I on, whose layers must stand in Sites: those after PreviousTo. */
-export type TilesFault<Ts, Sites, PreviousTo extends string = '', I extends readonly unknown[] = []> = Ts extends readonly [
-  infer T extends AnyRange,
-  ...infer Rest,
-]
+/**
+ * The first fault of the ranges from number I on, whose layers must stand in Sites: those after PreviousTo. Parts: a range of one layer may be
+ * its sums, or the use of them.
+ */
+export type TilesFault<
+  Ts,
+  Sites,
+  Parts extends boolean = false,
+  PreviousTo extends string = '',
+  I extends readonly unknown[] = [],
+> = Ts extends readonly [infer T extends AnyRange, ...infer Rest]
   ? CountsFault<T> extends infer C extends string
     ? TileFault<I['length'] & number, CountKey<T>, C>
     : StartAt<Sites, T['from']> extends infer Here
@@ -143,9 +149,9 @@ export type TilesFault<Ts, Sites, PreviousTo extends string = '', I extends read
         ? TileFault<I['length'] & number, 'from', RangesOverlap<T['from'], PreviousTo>>
         : TakeTo<Here, T> extends infer Taken
           ? Taken extends { range: infer R; rest: infer After }
-            ? RangeFault<R, T> extends { key: infer Key extends string; reason: infer Reason extends string }
+            ? RangeFault<R, T, Parts> extends { key: infer Key extends string; reason: infer Reason extends string }
               ? TileFault<I['length'] & number, Key, Reason>
-              : TilesFault<Rest, After, T['to'], [...I, 0]>
+              : TilesFault<Rest, After, Parts, T['to'], [...I, 0]>
             : TileFault<I['length'] & number, 'to', RangeBackwards<T['from'], T['to']>>
           : never
       : never
@@ -162,10 +168,12 @@ type CountKey<T> = CountsFault<T> extends `its number of tiles along ${infer D} 
 
 type StartAt<Sites, From extends string> = Sites extends null
   ? never
-  : IsCalled<FirstOf<Sites>, From> extends true
-    ? Sites
-    : StartAt<RestOf<Sites>, From>
-type IsCalled<X, Name> = X extends AnySite ? ([X['called'], X['named']] extends [Name, true] ? true : false) : never
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? IsCalled<X, From> extends true
+      ? Sites
+      : StartAt<RestOf<Sites>, From>
+    : Nested<StartAt<RestOf<Sites>, From>>
+type IsCalled<X extends AnySite, Name> = [X['called'], X['named']] extends [Name, true] ? true : false
 
 /** The range up to its last layer, with the nameless ones after it; the possible start of the next range. */
 type TakeTo<Sites, T extends AnyRange, Before = null> = Sites extends null
@@ -176,7 +184,7 @@ type TakeTo<Sites, T extends AnyRange, Before = null> = Sites extends null
         ? { range: Reversed<Linked<X, Before>>; rest: Sites }
         : TakeNameless<RestOf<Sites>, T, Linked<X, Before>>
       : TakeTo<RestOf<Sites>, T, Linked<X, Before>>
-    : never
+    : Nested<TakeTo<RestOf<Sites>, T, Before>>
 type TakeNameless<Sites, T, Before> = Sites extends null
   ? { range: Reversed<Before>; rest: Sites }
   : FirstOf<Sites> extends infer X extends AnySite
@@ -185,33 +193,35 @@ type TakeNameless<Sites, T, Before> = Sites extends null
       : [TiledDims<T>] extends [X['ft']]
         ? TakeNameless<RestOf<Sites>, T, Linked<X, Before>>
         : { range: Reversed<Before>; rest: Sites }
-    : never
+    : Nested<TakeNameless<RestOf<Sites>, T, Before>>
 
-type RangeFault<R, T> =
-  DimFault<R, T, 'B'> extends infer F
+type RangeFault<R, T, Parts extends boolean> =
+  DimFault<R, T, 'B', Parts> extends infer F
     ? F extends string
       ? { key: 'B'; reason: F }
-      : DimFault<R, T, 'H'> extends infer F2
+      : DimFault<R, T, 'H', Parts> extends infer F2
         ? F2 extends string
           ? { key: 'H'; reason: F2 }
-          : DimFault<R, T, 'W'> extends infer F3 extends string
+          : DimFault<R, T, 'W', Parts> extends infer F3 extends string
             ? { key: 'W'; reason: F3 }
             : null
         : never
     : never
-type DimFault<R, T, D extends 'B' | 'H' | 'W'> = D extends TiledDims<T> ? LayersFault<R, D, CountOf<T, D>, true> : null
+type DimFault<R, T, D extends 'B' | 'H' | 'W', Parts extends boolean> =
+  D extends TiledDims<T> ? LayersFault<R, D, CountOf<T, D>, Parts> : null
 
-type LayersFault<R, D extends Dim, N extends number, First extends boolean> = R extends null
+/** Parts: the first layer may be an end, although it is the last one. */
+type LayersFault<R, D extends Dim, N extends number, Parts extends boolean, First extends boolean = true> = R extends null
   ? null
   : FirstOf<R> extends infer X extends AnySite
-    ? LayerFault<X, D, N, IsEnd<First, RestOf<R>>> extends infer F extends string
+    ? LayerFault<X, D, N, IsEnd<First, RestOf<R>, Parts>> extends infer F extends string
       ? F
-      : LayersFault<RestOf<R>, D, N, false>
-    : never
-/** A range of one layer has no end at which it could sum. */
-type IsEnd<First extends boolean, Rest> = First extends true
+      : LayersFault<RestOf<R>, D, N, Parts, false>
+    : Nested<LayersFault<RestOf<R>, D, N, Parts, First>>
+/** A range of one whole layer has no end at which it could sum. */
+type IsEnd<First extends boolean, Rest, Parts extends boolean> = First extends true
   ? Rest extends null
-    ? false
+    ? Parts
     : true
   : Rest extends null
     ? true

@@ -87,7 +87,7 @@ export const described = (s: TrainingStep): Described => {
 // ---------------------------------------------------------------- as types
 
 /** Those of a list that stand at these places. */
-type Chosen<List, Places> = { readonly [J in keyof Places]: List[Places[J] & keyof List] }
+export type Chosen<List, Places> = { readonly [J in keyof Places]: List[Places[J] & keyof List] }
 
 /** The tensors of a description; the sizes of fed ones are their own, or, if they may be others, unknown. */
 export type TensorsFrom<P extends Described, Sized = true> = Tensors<P['tensors'], P['nets'], Sized>

@@ -2,10 +2,10 @@
 // words in place of the wrong one: a stale model at `model`, an illegal tile in `segments`, a peak over the budget at `peak`. At run time
 // src/stage/planmodule.ts derives the same literals from the plan and compares.
 import type { IsStrict } from '../../staging/core/orwords'
-import type { Compare } from '../numbers/naturals'
+import type { Add, Compare } from '../numbers/naturals'
 import type { Resized, StepOf } from '../trainable'
 import type { OptionFault, TileFault, TilesFault, WithFault, WithTile } from './checked'
-import type { Described, StepFrom, TensorsFrom } from './described'
+import type { Chosen, Described, StepFrom, TensorsFrom } from './described'
 import type { TileRange } from './prescription'
 import type { SitesOfTensors } from './sites'
 import type { Stale } from './stalestep'
@@ -50,7 +50,7 @@ export type CheckedHead<T, P extends PlanHead> = IsStrict extends true ? WithHea
 
 type WithHeadFault<P extends PlanHead, F> =
   F extends TileFault<infer I, infer Key, infer Reason>
-    ? { [K in keyof P]: K extends 'segments' ? WithTile<P[K], ForwardAt<P['segments'], I>, Key, Reason> : P[K] }
+    ? { [K in keyof P]: K extends 'segments' ? WithTile<P[K], ForwardAt<ForwardPlaces<P['segments']>, I>, Key, Reason> : P[K] }
     : WithFault<P, F>
 
 type HeadFault<T, P extends PlanHead> =
@@ -60,7 +60,7 @@ type HeadFault<T, P extends PlanHead> =
       ? OptionFault<'peak', PeakOverBudget<`${P['peak']}`, `${P['budget']}`>>
       : Forward<P['segments']> extends readonly []
         ? null
-        : TilesFault<Forward<P['segments']>, SitesOfTensors<TensorsFrom<P>>>
+        : TilesFault<Forward<P['segments']>, SitesOfTensors<TensorsFrom<P>>, true>
 
 /** A segment of nameless layers only names none. */
 type IsForwardTile<S> = S extends { readonly from: '' }
@@ -69,22 +69,34 @@ type IsForwardTile<S> = S extends { readonly from: '' }
     ? true
     : false
 /** The segments that run forward in tiles: they follow each other as ranges by hand do. */
-type Forward<Ss, Acc extends readonly unknown[] = []> = Ss extends readonly [infer S, ...infer Rest]
-  ? Forward<Rest, IsForwardTile<S> extends true ? [...Acc, S] : Acc>
-  : Acc
-/** The place of the forward tile of this number among all segments. */
-type ForwardAt<
+type Forward<Ss> = Chosen<Ss, ForwardPlaces<Ss>>
+type ForwardAt<Places, I extends number> = Places extends readonly string[] ? Places[I] : never
+/**
+ * Their places among all segments, as text. It takes ten segments at a time, by their places: the compiler would build the rest of a tuple anew
+ * each time.
+ */
+type ForwardPlaces<Ss, Acc extends readonly string[] = [], Ten extends number = 0> =
+  TenText<Ten> extends infer P extends string
+    ? `${P}0` extends keyof Ss
+      ? ForwardPlaces<Ss, WithTen<Ss, P, Acc>, Add<Ten, 1>>
+      : Acc
+    : never
+type TenText<Ten extends number> = Ten extends 0 ? '' : `${Ten}`
+type WithTen<Ss, P extends string, Acc extends readonly string[]> = WithFive<
   Ss,
-  I extends number,
-  Seen extends readonly unknown[] = [],
-  At extends readonly unknown[] = [],
-> = Ss extends readonly [infer S, ...infer Rest]
-  ? IsForwardTile<S> extends true
-    ? Seen['length'] extends I
-      ? `${At['length'] & number}`
-      : ForwardAt<Rest, I, [...Seen, 0], [...At, 0]>
-    : ForwardAt<Rest, I, Seen, [...At, 0]>
-  : never
+  [`${P}5`, `${P}6`, `${P}7`, `${P}8`, `${P}9`],
+  WithFive<Ss, [`${P}0`, `${P}1`, `${P}2`, `${P}3`, `${P}4`], Acc>
+>
+type WithFive<Ss, Ps extends readonly string[], Acc extends readonly string[]> = WithPlace<
+  Ss,
+  Ps[4],
+  WithPlace<Ss, Ps[3], WithPlace<Ss, Ps[2], WithPlace<Ss, Ps[1], WithPlace<Ss, Ps[0], Acc>>>>
+>
+type WithPlace<Ss, P, Acc extends readonly string[]> = P extends keyof Ss & string
+  ? IsForwardTile<Ss[P]> extends true
+    ? [...Acc, P]
+    : Acc
+  : Acc
 
 // ---------------------------------------------------------------- a plan and a device
 

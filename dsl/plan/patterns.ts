@@ -2,7 +2,7 @@
 // other text. Invariant: a property of this type costs the compiler nothing until a program uses it.
 import type { StepOf, Trainable } from '../trainable'
 import type { TensorsOf } from './order'
-import type { AnySite, FirstOf, RestOf, SitesOfTensors } from './sites'
+import type { AnySite, FirstOf, Nested, RestOf, SitesOfTensors } from './sites'
 
 /**
  * A pattern of parameter names: any text; editors complete the layers with parameters, e.g. `conv1.*`.
@@ -15,4 +15,4 @@ type Weighted<Sites, Acc = never> = Sites extends null
   ? Acc
   : FirstOf<Sites> extends infer X extends AnySite
     ? Weighted<RestOf<Sites>, X['parameters'] extends null ? Acc : Acc | (X['named'] extends true ? `${X['called']}.*` : never)>
-    : Acc
+    : Nested<Weighted<RestOf<Sites>, Acc>>

@@ -6,7 +6,7 @@ import type { AddLimbs } from '../numbers/limbs'
 import type { FromLow } from '../numbers/naturals'
 import type { LayerNames, Model } from '../model'
 import { type Dim, DIMS, type Shape } from '../../staging/core/box'
-import type { AnySite, FirstOf, Linked, RestOf, SitesOf } from './sites'
+import type { AnySite, FirstOf, Linked, Nested, RestOf, SitesOf } from './sites'
 
 // ---------------------------------------------------------------- a range of layers
 
@@ -27,23 +27,27 @@ type Between<Sites, From extends string, To extends string> = Sites extends null
   ? never
   : FirstOf<Sites> extends { called: From }
     ? UpTo<Sites, To>
-    : Between<RestOf<Sites>, From, To>
+    : FirstOf<Sites> extends null
+      ? Nested<Between<RestOf<Sites>, From, To>>
+      : Between<RestOf<Sites>, From, To>
 type UpTo<Sites, To extends string, Before = null> = Sites extends null
   ? never
   : FirstOf<Sites> extends { called: To }
     ? Linked<FirstOf<Sites>, Before>
-    : UpTo<RestOf<Sites>, To, Linked<FirstOf<Sites>, Before>>
+    : FirstOf<Sites> extends null
+      ? Nested<UpTo<RestOf<Sites>, To, Linked<null, Before>>>
+      : UpTo<RestOf<Sites>, To, Linked<FirstOf<Sites>, Before>>
 
 export type FtOfSites<Sites, Ft extends Dim = Dim> = Sites extends null
   ? Ft
   : FirstOf<Sites> extends infer X extends AnySite
     ? FtOfSites<RestOf<Sites>, Ft & X['ft']>
-    : never
+    : Nested<FtOfSites<RestOf<Sites>, Ft>>
 type ParametersOfSites<Sites, Sum = null> = Sites extends null
   ? Sum
   : FirstOf<Sites> extends infer X extends AnySite
     ? ParametersOfSites<RestOf<Sites>, AddLimbs<Sum, X['parameters']>>
-    : never
+    : Nested<ParametersOfSites<RestOf<Sites>, Sum>>
 
 /**
  * The facts of a range of layers, as a type.
@@ -136,7 +140,7 @@ type SegmentsOver<
       : Join<From, To, Ft, X> extends Open<infer From2, infer To2, infer Ft2, infer Closed>
         ? SegmentsOver<RestOf<Sites>, From2, To2, Ft2, Closed extends readonly [] ? Acc : [...Acc, ...Closed]>
         : never
-    : never
+    : Nested<SegmentsOver<RestOf<Sites>, From, To, Ft, Acc>>
 
 /**
  * The longest ranges of layers that can be tiled, as a type.

@@ -4,6 +4,7 @@
 // unnumbered.
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq, Values } from '../compose'
 import type { Analyse, AnyFacts, AnyValue, FtOf, NameOf, Numbered, ParametersOf, ReadBy, ResizedShape, SumsOf } from '../facts'
+import type { NextDigit } from '../numbers/naturals'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
@@ -38,6 +39,11 @@ export interface Chain<First, Rest> {
 /** For a list that is not empty. A comparison with a type would cost as much as the list is long, but one with null costs nothing. */
 export type FirstOf<C> = C['first' & keyof C]
 export type RestOf<C> = C['rest' & keyof C]
+/**
+ * T, evaluated by a call of its own. TypeScript allows 1000 recursive calls in a row, and a list may be longer. So folds continue with `Nested`
+ * after each `null` of a list.
+ */
+export type Nested<T> = [T] extends [never] ? never : T
 /** Both made at once: a type that names others within it is put off, and copied with all that holds it. */
 export type Linked<First, Rest> = 0 extends 0 ? Chain<First, Rest> : never
 type Standing<
@@ -50,16 +56,27 @@ type Standing<
   Out extends Shape,
   Parameters,
 > = 0 extends 0 ? Site<Called, Named, Kind, Ft, Sums, In, Out, Parameters> : never
-export type Reversed<C, Acc = null> = C extends null ? Acc : Reversed<RestOf<C>, Linked<FirstOf<C>, Acc>>
-
+/** A list in reverse, with a `null` after every 100 items. */
+export type Reversed<C, Acc = null, Tens extends keyof NextDigit = '', Ones extends keyof NextDigit = ''> = C extends null
+  ? Acc
+  : FirstOf<C> extends null
+    ? Reversed<RestOf<C>, Acc, Tens, Ones>
+    : Ones extends '9'
+      ? Tens extends '9'
+        ? Nested<Reversed<C, Linked<null, Acc>>>
+        : Reversed<RestOf<C>, Linked<FirstOf<C>, Acc>, NextDigit[Tens], ''>
+      : Reversed<RestOf<C>, Linked<FirstOf<C>, Acc>, Tens, NextDigit[Ones]>
 /** The sites of a net, in execution order. */
 export type SitesOf<N extends Net, S extends Shape> = Reversed<Sites<N, S, '', '', null>>
 
 /** The sites of net N at shape S and, behind them, those Before, the last first; P is put before their names, and U after them. */
-type Sites<N extends Net, S extends Shape, P extends string, U extends string, Before> = N['kind'] extends keyof LayerShapes<
-  any,
-  any
->
+export type Sites<
+  N extends Net,
+  S extends Shape,
+  P extends string,
+  U extends string,
+  Before,
+> = N['kind'] extends keyof LayerShapes<any, any>
   ? LayerShapes<N, S>[N['kind']] extends infer O extends Shape
     ? Linked<Standing<`${P}${NameOf<N>}${U}`, IsNamed<N>, N['kind'], FtOf<N>, SumsOf<N>, S, O, ParametersOf<N, S>>, Before>
     : Before

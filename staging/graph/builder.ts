@@ -1,5 +1,5 @@
 // Graphs under construction: leaves are declared, ops appended with their shape rule run at once.
-// In: names, shapes, kinds, attributes. Out: an immutable Graph in depth-first order, or the first GraphError.
+// In: names, shapes, kinds, attributes. Out: an immutable Graph in written order, or the first GraphError.
 // Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { sameShape } from '../core/box'
@@ -18,7 +18,6 @@ import {
   type ValueId,
   type ValueRole,
 } from './graph'
-import { depthFirst } from './order'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
@@ -137,17 +136,18 @@ export class GraphBuilder {
   }
 
   /** Ops of parameters alone come first: among layers, they would part tiles. */
-  private weightsFirst(order: readonly number[]): readonly number[] {
+  private weightsFirst(): readonly number[] {
+    const order = [...this.ops.keys()]
     const isFirst = (i: number): boolean => isOfParameters(this.values, this.ops[i]!)
     const first = order.filter(isFirst)
     return first.length === 0 ? order : [...first, ...order.filter((i) => !isFirst(i))]
   }
 
   /**
-   * The graph; ops in depth-first order and those of parameters alone before them, or in the order given. Faulty leaves that
-   * no op read are broken invariants.
+   * The graph; ops in the order given, by default as written, those of parameters alone first. Faulty leaves that no op read
+   * are broken invariants.
    */
-  build(order: readonly number[] = this.weightsFirst(depthFirst(this.ops))): Graph {
+  build(order: readonly number[] = this.weightsFirst()): Graph {
     for (const fault of this.faults.values()) throw new Error(renderError(fault))
     return {
       name: this.name,

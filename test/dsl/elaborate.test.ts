@@ -234,6 +234,23 @@ test('named values are the operands of later ones, in the order of the values', 
   assert.equal(concat!.ins, [d!.outs[0], product!.outs[0], c!.outs[0]])
 })
 
+test('named values run in the order in which they are written', () => {
+  const { ops } = graphOf(
+    values(
+      value('a', 'input', conv2d('a1', 4, 3)),
+      value('b', 'input', conv2d('b1', 4, 3)),
+      value('a_out', 'a', conv2d('a2', 4, 3)),
+      value('b_out', 'b', conv2d('b2', 4, 3)),
+      value('sum', { added: ['a_out', 'b_out'] }),
+    ),
+    [1, 4, 5, 8],
+  )
+  assert.equal(
+    ops.map((o) => o.layer),
+    ['a1', 'b1', 'a2', 'b2', 'sum'],
+  )
+})
+
 test('an adaptive average takes means along one dimension and repeats along the other', () => {
   assert.equal(
     graphOf(seq(conv2d('c', 4, 1), adaptiveAvgPool('p', [3, 6])), [1, 3, 6, 2])

@@ -38,8 +38,8 @@ import type { Model, SummaryOf } from '../../dsl/model'
 import type { LeastBytes, StepBytes } from '../../dsl/plan/bytes'
 import type { StepOf } from '../../dsl/trainable'
 import type { FtOfSites, SegmentsOf, SitesOfModel } from '../../dsl/plan/ranges'
-import type { FirstOf, RestOf } from '../../dsl/plan/sites'
-type Called<S, Acc extends readonly string[] = []> = S extends null ? Acc : FirstOf<S> extends { called: infer L extends string } ? Called<RestOf<S>, [...Acc, L]> : never
+import type { FirstOf, Nested, RestOf } from '../../dsl/plan/sites'
+type Called<S, Acc extends readonly string[] = []> = S extends null ? Acc : FirstOf<S> extends { called: infer L extends string } ? Called<RestOf<S>, [...Acc, L]> : Nested<Called<RestOf<S>, Acc>>
 type WholeOf<M extends Model> = { called: Called<SitesOfModel<M>>; ft: FtOfSites<SitesOfModel<M>> }
 `
 const text = (g: Generated): string => `${prelude}export const net = ${g.net}\n`
