@@ -169,8 +169,8 @@ class Describe {
   }
 
   template <class Primitive, class PrimitiveDesc>
-  static Compiled compile(const PrimitiveDesc& found, std::vector<Argument> arguments) {
-    return {[found] { return Primitive(found); }, found.scratchpad_desc(), std::move(arguments)};
+  static Compiled compile(const PrimitiveDesc& found, const std::vector<Argument>& arguments) {
+    return {[found] { return Primitive(found); }, found.scratchpad_desc(), arguments};
   }
 
   std::optional<Compiled> forward() const {
@@ -181,7 +181,7 @@ class Describe {
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), weights_argument(found->weights_desc(), false),
                                     dst_argument(found->dst_desc(), true)};
     if (p_.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
-    return compile<Forward>(*found, std::move(arguments));
+    return compile<Forward>(*found, arguments);
   }
 
   /// The forward description of a gradient's primitive.
@@ -209,7 +209,7 @@ class Describe {
                                     weights_argument(found->diff_weights_desc(), true)};
     if (p_.turned) std::swap(arguments[0], arguments[1]);
     if (p_.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, bias, true});
-    return compile<Gradient>(*found, std::move(arguments));
+    return compile<Gradient>(*found, arguments);
   }
 
   const Problem& p_;

@@ -31,7 +31,7 @@ Compiled compile(const Product& p) {
                                   {DNNL_ARG_WEIGHTS, right_in(p.bf16 && !p.right_is_parameter()), found->weights_desc(), false},
                                   {DNNL_ARG_DST, out, found->dst_desc(), true}};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
-  return {[found = *found] { return dnnl::matmul(found); }, found->scratchpad_desc(), std::move(arguments)};
+  return {[found = *found] { return dnnl::matmul(found); }, found->scratchpad_desc(), arguments};
 }
 
 std::shared_ptr<const Compiled> product(const Product& p) {

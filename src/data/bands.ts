@@ -1,6 +1,7 @@
 // Samples in bands of rows, each read when the device asks for it. In: a source of regions, the fed values, the cut of each sample. Out: slots that
 // the device reads, and the bands in them. Invariant: the host holds three bands of each value and one region, for images of any size; regions are
 // read one after the other. Worked example: an input of 100 x 50, bands of 40 rows: band 2 is rows 80 to 99.
+import { FEED_BAND_BYTES } from '../../staging/core/bytes'
 import type { NativeProgress, NativeSlots } from '../device/native'
 import { AUGMENTS } from './augment'
 import { type Chance, channelsLast } from './augmented'
@@ -22,8 +23,6 @@ import {
 } from './places'
 import { checked, type Own, regionName } from './readers'
 
-/** The most bytes of one band, with numbers of four bytes; it has at least one row, or one row of tiles. */
-const BAND_BYTES = 16 * 2 ** 20
 /** Bands of each value in host memory: the one that the device reads, and the next two. */
 const SLOTS = 3
 /** Bands of a value in host memory, with the region that is read. */
@@ -62,7 +61,7 @@ export interface BandsOf {
 const isOfImage = ({ isInput, shape: [, height, width] }: FedValue): boolean => !isInput && height * width === 1
 
 /** Rows of a band: whole rows of the file's tiles, where these are known. */
-export const bandRows = ({ tileRows = 1, bandBytes = BAND_BYTES, size }: Own, value: FedValue): number => {
+export const bandRows = ({ tileRows = 1, bandBytes = FEED_BAND_BYTES, size }: Own, value: FedValue): number => {
   const [channels, height, width] = value.shape
   if (size === undefined || isOfImage(value)) return height
   const tiles = Math.max(1, Math.floor(bandBytes / (4 * tileRows * width * channels)))

@@ -77,3 +77,9 @@ export const mostHeld = (changes: ArrayLike<number>, points: number): number => 
   }
   return most
 }
+
+/**
+ * The most bytes of a band, with numbers of four bytes; it has at least one row, or one row of tiles. A feed reads larger samples in bands, each when
+ * the device loads it, and keeps none.
+ */
+export const FEED_BAND_BYTES = 16 * 2 ** 20

@@ -2,10 +2,12 @@
 // loaded in the step before; the simulator chooses. Pages that the backward pass reads again are dropped and fed a second time, because the next
 // step's data need their own. Worked example: a convolution reads the images at call 0, its gradient reads them at call 98 of 100. They are released
 // after call 0, fed again by call 98, and the next images are loaded into the first pages while calls 90 to 99 run.
-import type { Graph } from '../graph/graph'
+import { FEED_BAND_BYTES } from '../core/bytes'
+import { type Graph, valueBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { Call } from '../plan/plan'
 import type { Candidate, Improver } from '../schedule/candidate'
+import type { Layout } from '../schedule/layout'
 import { leavingIn, type PlannedStays } from '../schedule/stays'
 
 /** Calls of all tried steps together. */
@@ -27,38 +29,47 @@ const secondsBefore = (calls: readonly Call[]): Float64Array => {
   return before
 }
 
-/** The first `count` fed parts, in order of use, loaded in the step before. */
-const loadedAhead = (planned: readonly PlannedStays[], calls: readonly Call[], count: number): readonly PlannedStays[] => {
+/** Returns true if the next step's data need pages that the backward pass of this step reads. */
+const isReadAgain = ({ swapped, stays }: PlannedStays): boolean => stays.length > 1 && !swapped.includes(true)
+
+/** The fed parts that may be loaded ahead, in order of use. A sample that is read in bands is not fed twice: it would be read and decoded twice. */
+const offered = ({ graph, cells, storages }: Layout, planned: readonly PlannedStays[]): readonly PlannedStays[] => {
+  const sampleBytes = ({ storage }: PlannedStays): number => {
+    const value = graph.values[cells[storages[storage]!.cells[0]!]!.values[0]!]!
+    return valueBytes(value) / value.shape[0]!
+  }
+  return planned
+    .filter((t) => t.kind === 'fed' && !(isReadAgain(t) && sampleBytes(t) > FEED_BAND_BYTES))
+    .sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
+}
+
+/** The first `count` of these parts, loaded in the step before. */
+const loadedAhead = (layout: Layout, planned: readonly PlannedStays[], count: number): readonly PlannedStays[] => {
+  const { calls } = layout
   const before = secondsBefore(calls)
-  const chosen = new Set(
-    planned
-      .filter((t) => t.kind === 'fed')
-      .sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
-      .slice(0, count),
-  )
+  const chosen = new Set(offered(layout, planned).slice(0, count))
   return planned.map((t) => {
     if (!chosen.has(t)) return t
-    const dropped = t.swapped.includes(true) || t.stays.length === 1 ? -1 : longestGap(t, before)
+    const dropped = isReadAgain(t) ? longestGap(t, before) : -1
     const swapped = t.swapped.map((is, gap) => is || gap === dropped)
     return leavingIn(t, t.kind, { swapped, timing: t.timing, ahead: calls.length })
   })
 }
 
-/** The candidate with its first fed parts loaded in the step before. */
+/** The candidate with its first parts loaded in the step before. */
 const ahead = (c: Candidate, count: number): Candidate => {
   const { layout, least, like } = c
   return {
     layout,
     least,
-    fit: (pages) => loadedAhead(c.fit(pages), layout.calls, count),
+    fit: (pages) => loadedAhead(layout, c.fit(pages), count),
     ...(like ? { like: (segments, graph) => ahead(like(segments, graph), count) } : {}),
   }
 }
 
 function* overlappingSteps(_: Graph, __: Machine, budgetPages: number, best: Candidate): Generator<Candidate, void, number> {
-  const { calls } = best.layout
-  const parts = best.fit(budgetPages).filter((t) => t.kind === 'fed').length
-  let left = Math.floor(MOST_CALLS / calls.length)
+  const parts = offered(best.layout, best.fit(budgetPages)).length
+  let left = Math.floor(MOST_CALLS / best.layout.calls.length)
   for (let count = parts; count >= 1 && left > 0; count = Math.floor(count / 2), left--) yield ahead(best, count)
 }
 

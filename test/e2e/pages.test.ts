@@ -202,6 +202,7 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['srun', 'it needs Slurm'],
   ['apt-get install', 'it changes the machine'],
   ['npx spillway train my-net.ts --loss cross-entropy --data slides/', 'test/src/data/slides.test.ts draws slides'],
+  ['npx spillway train slide-net.ts --loss cross-entropy --data slides/', 'test/src/data/slides.test.ts draws slides'],
   ['npx spillway predict my-net.ts --weights my-net.safetensors --data slide.svs', 'test/src/data/slides.test.ts draws slides'],
   ['npx spillway doctor', 'what it answers is of the machine; test/house/doctor.test.ts runs it'],
   ['npx spillway train resnet50 --device cuda', 'it needs a GPU'],

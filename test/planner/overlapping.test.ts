@@ -55,6 +55,25 @@ test('a step in core waits for none of its input', () => {
   }
 })
 
+test('a sample that is read in bands is loaded once', () => {
+  const sizes = [
+    [8, 512],
+    [1, 2048],
+  ] as const
+  const loads = sizes.map(([batch, side]) => {
+    const graph = trainingGraph('resnet18', [batch, 3, side, side])
+    const { plan } = stepOf(graph, linkOf(2e9), 'auto', 8000)
+    const input = graph.values.find((v) => v.role === 'input')!
+    const isInput = ({ storage }: (typeof plan.residencies)[number]): boolean =>
+      plan.storages[storage]!.cells.some((c) => plan.cells[c]!.values.includes(input.id))
+    const pages = new Map<number, number>()
+    for (const r of plan.residencies)
+      if (isInput(r) && r.swapIn?.from === 'source') pages.set(r.from, (pages.get(r.from) ?? 0) + 1)
+    return Math.max(...pages.values())
+  })
+  assert.equal(loads, [2, 1])
+})
+
 test('the largest memory of a timeline is the peak of the plan', () => {
   const { plan, timeline } = stepOf(trainingGraph('resnet18', [32, 3, 224, 224]), v100, 'auto', 4000)
   assert.is(Math.max(...timeline.memory.map((m) => m.pages)), plan.peakPages)
