@@ -70,7 +70,7 @@ const Spoiled SPOILED[] = {
        t.mappings.push_back({5, 0, 0, 1, 1, 0});
      }},
     {"residency 2: the record says", [](auto& t) { t.residencies[2].pages--; }},
-    {"residency 2: unknown flags", [](auto& t) { t.residencies[2].flags = 2; }},
+    {"residency 2: unknown flags", [](auto& t) { t.residencies[2].flags = 4; }},
     {"unknown element type", [](auto& t) { t.views[0].dtype = DType(5); }},
     {"rank 5", [](auto& t) { t.views[0].rank = 5; }},
     {"there is no buffer 7", [](auto& t) { t.views[0].buffer = 7; }},
