@@ -21,7 +21,7 @@ interface Outcome {
 const lastOf = (text: string): string => text.trimEnd().split('\n').at(-1) ?? ''
 
 /** Without full mode, even if the caller has it. */
-const { SPILLWAY_FULL: _, ...ENV } = process.env
+const { SPILLWAY_FULL: _, SPILLWAY_GATE: __, ...ENV } = process.env
 
 const runIn = (root: string, ...args: string[]) =>
   spawnSync(process.execPath, [path.join(ROOT, 'scripts', 'test.js'), '--root', root, '--no-native', '--no-setup', ...args], {
