@@ -101,7 +101,11 @@ const attrsText = (d: OpDef): string => {
   return all.length === 0 ? 'none' : all.join(', ')
 }
 
-const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => Object.fromEntries(attrNames(d, attrs).map((n) => [n, attrs[n]!]))
+const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => {
+  const names = attrNames(d, attrs)
+  const given = Object.keys(attrs)
+  return names.every((n, i) => n === given[i]) ? attrs : Object.fromEntries(names.map((n) => [n, attrs[n]!]))
+}
 
 const shapesOf = (r: OpRequest, d: OpDef): Shapes => {
   const counts = countsOf(d.outs)

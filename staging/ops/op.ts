@@ -5,6 +5,7 @@ import { mapped } from '../core/mapped'
 import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { clip, type Dim, DIMS, type Range, type Shape } from '../core/box'
+import { onceFor } from '../core/remember'
 
 /** The sizes of a value of any rank. */
 export type Sizes = readonly number[]
@@ -40,7 +41,7 @@ const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] => 
 }
 
 /** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
-export const attrsCodec = (of: AttrFields): t.Type<AnyAttrs> => {
+export const attrsCodec = onceFor((of: AttrFields): t.Type<AnyAttrs> => {
   const { fields } = of
   const isLegal = (name: string, v: unknown): boolean =>
     typeof v === 'number' && Number.isFinite(v) && (fields[name] !== 'int' || Number.isSafeInteger(v))
@@ -50,7 +51,7 @@ export const attrsCodec = (of: AttrFields): t.Type<AnyAttrs> => {
     return Object.keys(u).length === names.length && names.every((n) => isLegal(n, (u as AnyAttrs)[n]))
   }
   return new t.Type('Attrs', is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
-}
+})
 
 /** The values that an attribute may have; any where there is no bound. */
 export interface Limit {

@@ -76,6 +76,12 @@ class Latest {
 }
 const latest = onceFor(() => new Latest(REMEMBERED_CALLS))
 
+/** The pages that a number of slots needs, or may need. */
+interface Known {
+  readonly slots: number
+  readonly pages: number
+}
+
 export class OptimalChain {
   private readonly solved: SolvedChain
   private readonly slot: number
@@ -109,6 +115,12 @@ export class OptimalChain {
     const { steps } = this
     const most = WORTH_COMPUTING * this.seconds(steps.at(-1)!)
     return steps.find((m) => this.seconds(m) <= most)!
+  }
+
+  /** The pages by the model with no slots and with all: all schedules are between them. */
+  get ends(): readonly [Known, Known] {
+    const pages = (slots: number): Known => ({ slots, pages: pagesIn(this.persistentBytes + this.bytes(slots)) })
+    return [pages(0), pages(SLOTS)]
   }
 
   /** By the model: the seconds of the calls, and the bytes at the peak besides parameters and other permanent values. */
@@ -187,22 +199,30 @@ function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
 }
 
 /**
- * The schedule with the most slots that fits: more memory never takes longer. Schedules that cannot be faster than the best are skipped as if they
- * fitted, so that the search looks at the same ones for any plan to beat.
+ * The schedule with the most slots that fits: more memory never takes longer. Pages grow almost evenly with slots, so the next one to look at lies on
+ * a line through the two nearest that are known. Halving takes over after as many looks as it needs alone. Schedules that cannot be faster than the
+ * best are skipped.
  */
 export function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, number, number> {
   const { steps } = optimal
   let best = toBeat
-  let [lo, hi] = [0, steps.length]
-  while (lo < hi) {
-    const mid = (lo + hi) >> 1
-    const slow = optimal.leastSeconds(steps[mid]!) >= toBeat
-    const candidate = optimal.resident(steps[mid]!)
-    const mayFit = (): boolean => (candidate.atLeastPages ?? 0) <= budgetPages && candidate.atLeast!.pages <= budgetPages
-    const fits = slow || (mayFit() && candidate.least <= budgetPages)
-    if (fits && !slow) best = Math.min(best, yield candidate)
-    if (fits) lo = mid + 1
-    else hi = mid
+  const faster = steps.findIndex((slots) => optimal.leastSeconds(slots) < toBeat)
+  let [lo, hi] = [faster < 0 ? steps.length : faster, steps.length]
+  let [below, above] = optimal.ends
+  const halves = Math.ceil(Math.log2(hi + 1))
+  for (let looks = 0; lo < hi; looks++) {
+    const share = (budgetPages - below.pages) / (above.pages - below.pages)
+    const slots = below.slots + share * (above.slots - below.slots)
+    const guess = looks < halves ? steps.filter((s) => s <= slots).length - 1 : (lo + hi) >> 1
+    const at = Math.min(Math.max(guess, lo), hi - 1)
+    const candidate = optimal.resident(steps[at]!)
+    const bounds = [(): number => candidate.atLeastPages ?? 0, (): number => candidate.atLeast!.pages]
+    const exceeding = bounds.find((pages) => pages() > budgetPages)
+    const known = { slots: steps[at]!, pages: exceeding ? exceeding() : candidate.least }
+    if (known.pages <= budgetPages) {
+      best = Math.min(best, yield candidate)
+      ;[lo, below] = [at + 1, known]
+    } else [hi, above] = [at, known]
   }
   return best
 }
