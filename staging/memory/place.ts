@@ -267,7 +267,10 @@ class Placer implements Placement {
   }
 }
 
-/** The rows of a step. Values that loops over tiles touch in parts move by bands, which a neighbour would disturb: they are in no row. */
+/**
+ * The rows of a step. Values that loops over tiles touch in parts move by bands, which a neighbour would disturb: they are in no row. Values under a
+ * page have no bands.
+ */
 const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
   const loops = new Set<number>()
   for (const c of calls) if (c.tile > 0) loops.add(c.segment)
@@ -281,9 +284,8 @@ const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (reado
         c.ins.forEach(look)
         c.outs.forEach(look)
       }
-  return rowsOf(cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES && !byBands.has(c.id))).filter(
-    (row) => row.length > 1,
-  )
+  const whole = cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES)
+  return rowsOf(whole.filter((c) => c.bytes < PAGE_BYTES || !byBands.has(c.id))).filter((row) => row.length > 1)
 }
 
 /** Large parameters and state are on the device for the whole step, or at home in the lower tier. */

@@ -1,6 +1,7 @@
 // Which large values lie side by side, sharing the page where one ends and the next begins. In: cells with lifetimes. Out: rows,
 // each to be one storage. Invariant: each cell of a row lives within the life of the one before it, so a shared page is held no
 // longer than the last page of the earlier cell would be on its own: rows hold at most as many pages as cells apart, at any time.
+// Cells under a page end a row, side by side: operators that read many of them, as in a dense block, touch few pages.
 // Worked example, 1.25 pages each: a chain's a [0,9], b [1,8], c [2,7], and scratch [3,3]: rows (a b c) and (scratch), 6 pages for 8.
 import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
 import type { Cell } from '../plan/plan'
@@ -17,7 +18,10 @@ interface Row {
 
 const lifeOf = (c: Cell): number => c.last - c.first + 1
 const lastOf = (r: Row): Cell => r.cells[r.cells.length - 1]!
-const canTake = (r: Row, c: Cell): boolean => lastOf(r).last >= c.last && lifeOf(c) >= LEAST_SHARE * lifeOf(lastOf(r))
+const isUnderAPage = (c: Cell): boolean => c.bytes < PAGE_BYTES
+/** A row ends with its cells under a page. */
+const canTake = (r: Row, c: Cell): boolean =>
+  lastOf(r).last >= c.last && lifeOf(c) >= LEAST_SHARE * lifeOf(lastOf(r)) && (isUnderAPage(c) || !isUnderAPage(lastOf(r)))
 const isOpen = (r: Row): boolean => r.bytes % PAGE_BYTES !== 0 && r.cells.length < MOST_CELLS
 
 export const rowsOf = (cells: readonly Cell[]): readonly (readonly Cell[])[] => {
@@ -25,11 +29,10 @@ export const rowsOf = (cells: readonly Cell[]): readonly (readonly Cell[])[] => 
   let open: Row[] = []
   for (const c of [...cells].sort((a, b) => a.first - b.first || b.last - a.last || a.id - b.id)) {
     open = open.filter((r) => lastOf(r).last >= c.first && isOpen(r))
-    // The one that dies soonest has most in common with it; of several, the last that was made.
-    const best = open.reduce<Row | undefined>(
-      (b, r) => (canTake(r, c) && (!b || lastOf(r).last <= lastOf(b).last) ? r : b),
-      undefined,
-    )
+    // A row that ends with cells under a page has only such ones to come. Among several, the one that dies soonest is most like the cell.
+    const isBetter = (r: Row, b: Row): boolean =>
+      isUnderAPage(lastOf(r)) === isUnderAPage(lastOf(b)) ? lastOf(r).last <= lastOf(b).last : isUnderAPage(lastOf(r))
+    const best = open.reduce<Row | undefined>((b, r) => (canTake(r, c) && (!b || isBetter(r, b)) ? r : b), undefined)
     const row = best ?? { cells: [], bytes: 0 }
     row.bytes += alignUp(c.bytes, ALIGN_BYTES)
     row.cells.push(c)

@@ -111,8 +111,6 @@ class Measuring {
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Homes,
-    /** Bytes above which a value that tiles touch in parts has pages of its own. */
-    private readonly apartFrom = SMALL_BYTES,
   ) {
     this.costs = opCosts(graph, machine)
     this.scratching = new Set(
@@ -151,7 +149,7 @@ class Measuring {
   private partPages(v: ValueId, slices: Slices | null): number {
     const whole = valueBytes(this.graph.values[v]!)
     const bytes = this.tileBytes(v, slices)
-    return whole < this.apartFrom || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
+    return whole < PAGE_BYTES || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
   }
 
   /** `tiles`: for a loop with one tile in place of all. */
@@ -190,15 +188,20 @@ class Measuring {
 
   /**
    * The expected pages of a loop, with one tile in place of all: bands of whole values as wide as the image, which tiles side by side share, each a
-   * little larger than its touched rows, and the permanent part of two rows of tiles.
+   * little larger than its touched rows; the permanent part of two rows of tiles; and values under a page, side by side.
    */
   likelyPages(s: Segment, { B, H, W }: Grid): number {
     const made = new Set(s.body.flatMap((step) => this.graph.ops[step.op]!.outs))
     const kept = new Map(mapped(s.keeps, (k) => [k.value, k]))
     const bands = new Map<ValueId, { pages: number; always: number; first: number; last: number }>()
+    const underAPage = new Set<ValueId>()
     const look = (v: ValueId, slices: Slices | null, k: number): void => {
       const value = this.graph.values[v]!
-      if (!slices || !this.comes(v) || valueBytes(value) < SMALL_BYTES) return
+      if (!slices || !this.comes(v)) return
+      if (valueBytes(value) < PAGE_BYTES) {
+        if (valueBytes(value) >= SMALL_BYTES) underAPage.add(v)
+        return
+      }
       const row = (valueBytes(value) / (value.shape[0] ?? 1) / (value.shape[2] ?? 1)) * largest(slices.B)
       const rows = largest(slices.H)
       const pages = pagesFor(BAND * row * rows) + 1
@@ -226,7 +229,8 @@ class Measuring {
       [...bands.values()],
       ({ pages, always, first, last }): Held => ({ bytes: pages - always, first, last }),
     )
-    return inside + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
+    const rows = pagesFor([...underAPage].reduce((n, v) => n + valueBytes(this.graph.values[v]!), 0))
+    return inside + rows + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
   }
 
   /** Its few pages come and go together: a loop that touches parts of it, in every tile, holds them throughout. */
@@ -234,7 +238,7 @@ class Measuring {
     const bytes = valueBytes(this.graph.values[v]!)
     return (
       slices !== null &&
-      bytes >= this.apartFrom &&
+      bytes >= PAGE_BYTES &&
       pagesFor(bytes) <= PART_PAGES &&
       this.tileBytes(v, slices) < bytes &&
       [slices.B, slices.H, slices.W].every((ranges) => ranges.every(([from, to]) => from < to))
@@ -375,10 +379,9 @@ export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes)
 }
 
 const measuringOf = onceFor(
-  (graph, machine): Readonly<Record<Persistents | 'shared', Measuring>> => ({
+  (graph, machine): Readonly<Record<Persistents, Measuring>> => ({
     resident: new Measuring(graph, machine, 'resident'),
     home: new Measuring(graph, machine, 'home'),
-    shared: new Measuring(graph, machine, 'resident', PAGE_BYTES),
   }),
 )
 
@@ -389,13 +392,13 @@ export const leastPagesOf = (graph: Graph, machine: Machine, persistents: Persis
   return (s) => always + measuring.knownPages(s)
 }
 
-/** For a step that swaps as the budget demands; `shared`: values under a page may share one with others. */
+/** For a step that swaps as the budget demands. */
 export const atLeastOf = (
   graph: Graph,
   segments: readonly Segment[],
   machine: Machine,
-  lie: Persistents | 'shared' = 'resident',
-): AtLeast => atLeastOfRunning(graph, segments, () => segments, machine, lie)
+  persistents: Persistents = 'resident',
+): AtLeast => atLeastOfRunning(graph, segments, () => segments, machine, persistents)
 
 /** The same where slices are only asked for with pages; null where such tiles are not legal. */
 export const atLeastOfRunning = (
@@ -403,9 +406,9 @@ export const atLeastOfRunning = (
   running: readonly Running[],
   sliced: () => readonly Segment[] | null,
   machine: Machine,
-  lie: Persistents | 'shared',
+  persistents: Persistents,
 ): AtLeast => {
-  const measuring = measuringOf(graph, machine)[lie]
+  const measuring = measuringOf(graph, machine)[persistents]
   const always = measuring.alwaysPages
   const launch = launchSeconds(machine)
   const costs = opCosts(graph, machine)

@@ -72,7 +72,7 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
   const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
     like,
-    atLeast: () => atLeastOfRunning(graph, running, segments, machine, packing === 'shared' ? 'shared' : 'resident'),
+    atLeast: () => atLeastOfRunning(graph, running, segments, machine, 'resident'),
   })
   const calls = runs.reduce((n, r) => n + tilesOf(r.grid) * r.ops.length, 0)
   return { candidate, calls, isLegal: () => segments() !== null, isSliced: () => made !== undefined }

@@ -11,7 +11,7 @@ import type { Graph } from '../../staging/graph/graph'
 import { otherBorders } from '../../staging/planner/borders'
 import type { Candidate, Improver } from '../../staging/schedule/candidate'
 import { inCore } from '../../staging/schedule/incore'
-import { forwardPieces, inTiles, tiled } from '../../staging/schedule/tiled'
+import { forwardPieces, inTiles, tiled, tiledSmall } from '../../staging/schedule/tiled'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
 import { trainingGraph } from '../golden/golden'
@@ -28,7 +28,7 @@ const smallestPages = (graph: Graph): number => {
 
 /** The step in a number of pages: tiles, after improvers. Every plan is verified. */
 const seconds = (graph: Graph, pages: number, improvers: readonly Improver[]): number => {
-  const method = { planner: tiled(), improvers }
+  const method = { planner: tiled(), small: tiledSmall, improvers }
   const plan = compile(graph, { strategy: 'auto', machine, budgetBytes: bytesOf(pages), method })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
   assert.ok(plan.right.peakPages <= pages)

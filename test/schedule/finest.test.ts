@@ -19,6 +19,8 @@ import { jointOf, jointSegments } from '../../staging/schedule/joint'
 import { jointFinest } from '../../staging/schedule/jointsearch'
 import { machines } from '../../staging/sim/machines'
 import { segmentsOf } from '../../staging/tile/segments'
+import { gateTest } from '../full'
+import { trainingGraph } from '../golden/golden'
 import { Sketch } from '../graph/sketch'
 import { machine, stepOn, worstOf } from '../property/compare'
 import { trained } from '../tile/trained'
@@ -130,5 +132,15 @@ test('tiles that are read off others are of windows that fit them, where strides
     assert.ok(isLeft(refused) && refused.left.tag === 'BudgetInfeasible', JSON.stringify(refused))
   }
 })
+
+gateTest(
+  'a dense block whose layers each add half a page: they lie side by side, so that norms of all of them touch few pages',
+  () => {
+    const on = machines['v100-pcie-16g']!
+    const graph = trainingGraph('densenet201', [32, 3, 224, 224])
+    const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(100), method: { planner: finest } })
+    assert.ok(!isLeft(plan), 'it fits 100 MiB')
+  },
+)
 
 test.run()
