@@ -33,7 +33,6 @@ struct StepContext {
   uint64_t seed = 0;
   double lr_scale = 1.0;
   Communicator* communicator = nullptr;  // of one rank among several
-  double* skipped = nullptr;             // of the call that runs: the share of its work that its zeros made needless
 };
 
 struct KernelCall {
@@ -48,11 +47,6 @@ struct KernelCall {
   uint32_t way = 0;           // a number that only the device understands; 0 is its first choice
   const StepContext* step = nullptr;
 };
-
-/// A kernel reports it if there is a place to.
-inline void report_skipped(const KernelCall& c, double share) {
-  if (c.step && c.step->skipped) *c.step->skipped = share;
-}
 
 /// One way to run a call, as its device describes it.
 struct Way {

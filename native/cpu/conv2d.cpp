@@ -4,7 +4,6 @@
 #include "cpu/laid.hpp"
 #include "cpu/rectify.hpp"
 #include "cpu/taps.hpp"
-#include "cpu/zeros.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -13,31 +12,11 @@ ops::Conv2d conv2d_of(const KernelCall& c, const View& x, const View& y, const V
   return ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), x, y, w);
 }
 
-/// The results where all of x is 0: biases, or nothing.
-void write_biases(const View& y, const float* bias) {
-  with_element(y, [&](auto element) {
-    using T = decltype(element);
-    T* const to = static_cast<T*>(y.data);
-    const int64_t channels = y.dims[1], pixels = ops::pixels(y);
-    if (!bias) return void(std::fill_n(to, pixels * channels, T(0.0f)));
-    for (int64_t pixel = 0; pixel < pixels; pixel++)
-      for (int64_t c = 0; c < channels; c++) to[pixel * channels + c] = T(bias[c]);
-  });
-}
-
 struct Forward {
   static constexpr auto direction = Direction::forward;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.outs[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_ins > 2, activations_of(c)); }
-  /// Returns true if all of x is 0: then the results are written.
-  static bool skips(const KernelCall& c) {
-    if (!all_zero(c.ins[0])) return false;
-    write_biases(c.outs[0], c.n_ins > 2 ? floats(c.ins[2]) : nullptr);
-    report_skipped(c, 1);
-    return true;
-  }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
-    if (skips(c)) return;
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_ins > 2 ? c.ins[2].data : nullptr};
     convolution.run(c, c.ins[0], false, {data, c.n_ins + 1}, 0);
   }
@@ -51,7 +30,6 @@ struct Forward {
 struct ForwardRelu : Forward {
   static float slope(const KernelCall& c) { return float(Conv2dReluAttrs::read(c.attrs).slope); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
-    if (skips(c)) return rectify(c.outs[0], slope(c));
     Forward::run(convolution, c);
     if (convolution.is_compiled()) rectify(c.outs[0], slope(c));  // the reference, where it stands in, has done it
   }
@@ -67,10 +45,6 @@ struct BackwardData {
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.outs[0], c.ins[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), false, activations_of(c)); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
-    if (all_zero(c.ins[0])) {
-      write_biases(c.outs[0], nullptr);
-      return report_skipped(c, 1);
-    }
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
     convolution.run(c, c.outs[0], true, data, 2);
   }
@@ -85,10 +59,6 @@ struct BackwardWeights {
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.ins[1], c.outs[0]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_outs > 1, activations_of(c)); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
-    if (all_zero(c.ins[1]) || (c.n_outs == 1 && all_zero(c.ins[0]))) {
-      for (uint32_t i = 0; i < c.n_outs; i++) std::fill_n(floats(c.outs[i]), ops::elements(c.outs[i]), 0.0f);
-      return report_skipped(c, 1);
-    }
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_outs > 1 ? c.outs[1].data : nullptr};
     convolution.run(c, c.ins[0], false, {data, c.n_outs + 2}, 0);
   }

@@ -39,14 +39,14 @@ struct Finish {
 };
 
 int64_t convolve_bytes(const Geometry& g, int threads);
-/// dst = src * weights, finished. Returns the share of tiles whose pixels are all 0: they take no products.
+/// dst = src * weights, finished.
 template <class T>
-double convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                void* scratch);
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+              void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);
-/// dw [dst channels, src channels, 3, 3] from src and the gradient of dst. Returns the share of tiles where one of them is 0.
+/// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.
 template <class T>
-double weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch);
+void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch);
 
 }  // namespace spillway::cpu::winograd

@@ -7,7 +7,6 @@
 #include "cpu/turned_blocks.hpp"
 #include "cpu/winograd.hpp"
 #include "cpu/winograd_transforms.hpp"
-#include "cpu/zeros.hpp"
 
 namespace spillway::cpu::winograd {
 
@@ -113,13 +112,6 @@ struct Pixels {
     return load_channels(origin + row * row_stride + column * column_stride + channel, channels - channel);
   }
   bool whole(int rows, int columns) const { return row_lo <= 0 && row_hi >= rows && column_lo <= 0 && column_hi >= columns; }
-  /// Returns true if all numbers of all channels are 0, of either sign.
-  bool empty(int rows, int columns) const {
-    for (int64_t row = std::max<int64_t>(0, row_lo); row < std::min<int64_t>(rows, row_hi); row++)
-      for (int64_t column = std::max<int64_t>(0, column_lo); column < std::min<int64_t>(columns, column_hi); column++)
-        if (!all_zero(origin + row * row_stride + column * column_stride, channels)) return false;
-    return true;
-  }
 };
 
 /// From a row and a column on, which may lie outside, by the steps of g.
@@ -181,40 +173,19 @@ inline TileAt tile_at(const Tiles& tiles, int64_t i) {
   return {row / tiles.rows.count(), tiles.rows.first(row % tiles.rows.count()), tiles.columns.first(i % columns)};
 }
 
-template <class T>
-Pixels<T> image_of(const Geometry& g, const Tiles& tiles, const T* src, int64_t tile) {
-  const TileAt t = tile_at(tiles, tile);
-  return pixels_at(g, g.src, src, t.image, t.row + g.rows.shift, t.column + g.columns.shift);
-}
-template <class T>
-Pixels<T> gradient_of(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile) {
-  const TileAt t = tile_at(tiles, tile);
-  return pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
-}
-
-/// Returns true if all pixels of src that a tile reads are 0.
 template <class S, class T>
-bool image_is_empty(const Geometry& g, const Tiles& tiles, const T* src, int64_t tile) {
-  return image_of(g, tiles, src, tile).empty(S::src_rows, tile_pixels + 2);
-}
-template <class S, class T>
-bool gradient_is_empty(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile) {
-  return gradient_of(g, tiles, ddst, tile).empty(S::rows, tile_pixels);
-}
-
-/// The forms of a tile, in this place of the group.
-template <class S, class T>
-void image_forms(const Geometry& g, const Tiles& tiles, const T* src, Range channels, int64_t tile, int64_t place_in_group,
-                 const Forms& forms) {
-  form_of<S, ImageForm, S::src_rows>(image_of(g, tiles, src, tile), channels,
-                                     [&](int place, int64_t channel) { return forms.block(place, place_in_group, channel); });
+void image_forms(const Geometry& g, const Tiles& tiles, const T* src, Range channels, int64_t first, int64_t tile, const Forms& forms) {
+  const TileAt t = tile_at(tiles, first + tile);
+  const Pixels<T> s = pixels_at(g, g.src, src, t.image, t.row + g.rows.shift, t.column + g.columns.shift);
+  form_of<S, ImageForm, S::src_rows>(s, channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
 }
 
 /// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
 template <class S, class T>
-void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile, int64_t place_in_group, const Forms& forms) {
-  form_of<S, GradientForm, S::rows>(gradient_of(g, tiles, ddst, tile), {0, forms.channels},
-                                    [&](int place, int64_t channel) { return forms.half(place, place_in_group, channel); });
+void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t first, int64_t tile, const Forms& forms) {
+  const TileAt t = tile_at(tiles, first + tile);
+  const Pixels<T> s = pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
+  form_of<S, GradientForm, S::rows>(s, {0, forms.channels}, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
 }
 
 /// Tiles behind the last: nothing.
@@ -230,7 +201,7 @@ inline void no_blocks(int places, int64_t tile, const Forms& forms) {
 /// As rectify.hpp has it: slope 0 gives 0 for minus infinity, and NaN passes.
 inline Block rectified(const Block& z, float slope) { return z <= 0 ? (slope == 0 ? Block{} : z * slope) : z; }
 
-/// Results of one tile; without forms, those of empty pixels.
+/// Results of one tile.
 template <class S, bool streams, class T>
 inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const Forms& forms, int64_t tile, Range range,
                           const Finish& finish, T* dst) {
@@ -240,7 +211,7 @@ inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const
     const int64_t count = range.count - channel;
     const Block shift = finish.bias ? load_channels(finish.bias + range.first + channel, count) : Block{};
     transform<S, ResultOfForm, 1>(
-        [&](int row, int column) { return tile < 0 ? Block{} : load_block(forms.half(row * 6 + column, tile, range.first + channel)); },
+        [&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, range.first + channel)); },
         [&](int row, int column, const Block& b) {
           if (row >= rows || column >= columns) return;
           T* const to = origin + (row * g.rows.step * g.dst.columns + column * g.columns.step) * g.dst.channels + channel;

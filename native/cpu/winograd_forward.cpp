@@ -2,7 +2,6 @@
 // take groups where the forms of all weights stay in the caches; else they share a group and take panels of its results.
 #include <omp.h>
 
-#include <array>
 #include <type_traits>
 
 #include "cpu/winograd_forms.hpp"
@@ -67,9 +66,8 @@ struct Convolution {
   /// Sixteen bf16 are half a line, which memory takes whole.
   static constexpr bool streamable = std::is_same_v<T, float>;
 
-  bool empty(int64_t tile) const { return image_is_empty<S>(g, plan.tiles, src, tile); }
-  void pixels(int64_t tile, int64_t place, Range channels, const Forms& forms) const {
-    image_forms<S>(g, plan.tiles, src, channels, tile, place, forms);
+  void pixels(Range group, int64_t t, Range channels, const Forms& forms) const {
+    image_forms<S>(g, plan.tiles, src, channels, group.first, t, forms);
   }
 
   /// Products of a group's pixels, of some channels, with the weights of `wide` results from `dst_channel` on: the first of a place sets,
@@ -84,16 +82,15 @@ struct Convolution {
                       channels.count / block_width, channels.first > 0 || p >= S::sums);
   }
 
-  /// `place`: of each tile in the group's forms; -1 if its pixels are empty.
-  void write(Range group, const int16_t* place, const Forms& results, Range channels) const {
+  void write(Range group, const Forms& results, Range channels) const {
     for (int64_t t = 0; t < group.count; t++) {
       const TileAt at = tile_at(plan.tiles, group.first + t);
       if constexpr (streamable)
         if (streams) {
-          write_results<S, true>(g, plan.tiles, at, results, place[t], channels, finish, dst);
+          write_results<S, true>(g, plan.tiles, at, results, t, channels, finish, dst);
           continue;
         }
-      write_results<S, false>(g, plan.tiles, at, results, place[t], channels, finish, dst);
+      write_results<S, false>(g, plan.tiles, at, results, t, channels, finish, dst);
     }
     if (streams) end_stream();
   }
@@ -101,12 +98,11 @@ struct Convolution {
 
 /// Each thread takes groups of tiles.
 template <class S, class T>
-int64_t convolve_groups(const Convolution<S, T>& c, int threads, float* scratch) {
+void convolve_groups(const Convolution<S, T>& c, int threads, float* scratch) {
   const ConvolvePlan<S>& plan = c.plan;
   const WeightForms forms{scratch, plan.src_channels, plan.dst_channels};
   const Range all{0, plan.src_channels};
-  int64_t skipped = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : skipped)
+#pragma omp parallel num_threads(threads)
   {
     float* const own = scratch + plan.shared() + omp_get_thread_num() * plan.own();
     const Forms pixels = plan.pixels(own), results = plan.results(own);
@@ -115,70 +111,48 @@ int64_t convolve_groups(const Convolution<S, T>& c, int threads, float* scratch)
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < plan.groups; i++) {
       const Range group = plan.tiles_of(i);
-      std::array<int16_t, most_tiles> place;
-      int16_t held = 0;
-      for (int64_t t = 0; t < group.count; t++) {
-        place[size_t(t)] = c.empty(group.first + t) ? int16_t(-1) : held;
-        if (place[size_t(t)] >= 0) c.pixels(group.first + t, held++, all, pixels);
-      }
-      c.multiply_group(pixels, held, all, forms, 0, results);
-      c.write(group, place.data(), results, {0, c.g.dst.channels});
-      skipped += group.count - held;
+      for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, all, pixels);
+      c.multiply_group(pixels, group.count, all, forms, 0, results);
+      c.write(group, results, {0, c.g.dst.channels});
     }
   }
-  return skipped;
 }
 
 /// All threads share a group of tiles, and each takes panels of results; some channels of src after the others.
 template <class S, class T>
-int64_t convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
+void convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
   const ConvolvePlan<S>& plan = c.plan;
   const Forms pixels = plan.pixels(scratch), results = plan.results(scratch);
-  std::array<bool, most_shared_tiles> empty;
-  int64_t skipped = 0;
 #pragma omp parallel num_threads(threads)
   {
     const WeightForms forms{scratch + plan.shared() + omp_get_thread_num() * plan.own(), plan.sources, plan.wide};
     for (int64_t i = 0; i < plan.groups; i++) {
       const Range group = plan.tiles_of(i);
-#pragma omp for schedule(static)
-      for (int64_t t = 0; t < group.count; t++) empty[size_t(t)] = c.empty(group.first + t);
-      std::array<int16_t, most_shared_tiles> place, tile;
-      int16_t held = 0;
-      for (int16_t t = 0; t < group.count; t++) {
-        place[size_t(t)] = empty[size_t(t)] ? int16_t(-1) : held;
-        if (!empty[size_t(t)]) tile[size_t(held++)] = t;
-      }
-#pragma omp single nowait
-      skipped += group.count - held;
       for (int64_t first = 0; first < plan.src_channels; first += plan.sources) {
         const Range src{first, std::min(plan.sources, plan.src_channels - first)};
 #pragma omp for schedule(static)
-        for (int64_t t = 0; t < held; t++) c.pixels(group.first + tile[size_t(t)], t, src, pixels);
+        for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, src, pixels);
 #pragma omp for schedule(dynamic)
         for (int64_t dst = 0; dst < plan.dst_channels; dst += plan.wide) {
           const int64_t wide = std::min(plan.wide, plan.dst_channels - dst);
           for (int64_t at = 0; at < wide; at += block_width) weight_forms<S>(c.g, c.order, c.weights, src, dst + at, forms, at);
-          c.multiply_group(pixels, held, src, forms, dst, results);
-          if (first + src.count == plan.src_channels) c.write(group, place.data(), results, {dst, std::min(wide, c.g.dst.channels - dst)});
+          c.multiply_group(pixels, group.count, src, forms, dst, results);
+          if (first + src.count == plan.src_channels) c.write(group, results, {dst, std::min(wide, c.g.dst.channels - dst)});
         }
       }
     }
   }
-  return skipped;
 }
 
 template <class S, class T>
-double convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                   void* scratch) {
+void convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+                 void* scratch) {
   const ConvolvePlan<S> plan(g, threads);
   const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
   const bool streams = Convolution<S, T>::streamable && whole_lines && bytes > streamed_bytes;
   const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams};
-  const int64_t skipped =
-      (plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>)(convolution, threads, static_cast<float*>(scratch));
-  return double(skipped) / double(plan.tiles.count);
+  (plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>)(convolution, threads, static_cast<float*>(scratch));
 }
 
 }  // namespace
@@ -203,12 +177,12 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-double convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                void* scratch) {
-  return by_tiles(g, [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, order, src, weights, finish, dst, scratch); });
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+              void* scratch) {
+  by_tiles(g, [&](auto tiles) { convolve_by<decltype(tiles)>(g, threads, order, src, weights, finish, dst, scratch); });
 }
 
-template double convolve(const Geometry&, int, Weights, const float*, const float*, const Finish&, float*, void*);
-template double convolve(const Geometry&, int, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
+template void convolve(const Geometry&, int, Weights, const float*, const float*, const Finish&, float*, void*);
+template void convolve(const Geometry&, int, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
 
 }  // namespace spillway::cpu::winograd

@@ -2,8 +2,6 @@
 // their products at each of the places and adds the weights that these stand for.
 #include <omp.h>
 
-#include <array>
-
 #include "cpu/winograd_forms.hpp"
 
 namespace spillway::cpu::winograd {
@@ -30,12 +28,17 @@ struct GradientPlan {
   int64_t own() const { return WeightForms::floats(S::places, sources(), panel_width); }
 };
 
-/// Both forms of one tile.
+/// Both forms of one tile; behind the last tile, nothing.
 template <class S, class T>
-void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t tile, int64_t place,
-                const Forms& pixels, const Forms& gradients) {
-  image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, tile, place, pixels);
-  gradient_forms<S>(g, plan.tiles, ddst, tile, place, gradients);
+void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels,
+                const Forms& gradients) {
+  if (first + t < plan.tiles.count) {
+    image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, first, t, pixels);
+    gradient_forms<S>(g, plan.tiles, ddst, first, t, gradients);
+  } else {
+    no_blocks(S::places, t, pixels);
+    no_forms(S::sums, t, gradients);
+  }
 }
 
 /// The weights between `src.count` channels of src and a panel of dst, as far as one group gives them.
@@ -53,51 +56,24 @@ void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients
 }
 
 template <class S, class T>
-double weight_gradient_by(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
+void weight_gradient_by(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
   const GradientPlan<S> plan(g);
   float* const floats = static_cast<float*>(scratch);
   const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
-  std::array<bool, most_terms + block_width> empty;
-  int64_t skipped = 0;
 #pragma omp parallel num_threads(threads)
   {
-    bool is_begun = false;
     float* const own = floats + plan.pixel_floats() + plan.gradient_floats() + omp_get_thread_num() * plan.own();
     const WeightForms sums{own, plan.sources(), panel_width};
     for (int64_t first = 0; first < plan.tiles.count; first += plan.group) {
-      const int64_t count = std::min(plan.group, plan.tiles.count - first);
+      const int64_t terms = rounded_up(std::min(plan.group, plan.tiles.count - first), block_width);
 #pragma omp for schedule(static)
-      for (int64_t t = 0; t < count; t++)
-        empty[size_t(t)] = image_is_empty<S>(g, plan.tiles, src, first + t) || gradient_is_empty<S>(g, plan.tiles, ddst, first + t);
-      std::array<int16_t, most_terms + block_width> tile;
-      int64_t held = 0;
-      for (int16_t t = 0; t < count; t++)
-        if (!empty[size_t(t)]) tile[size_t(held++)] = t;
-#pragma omp single nowait
-      skipped += count - held;
-      // The first group that has tiles sets the sums; if none has, the last one sets them to 0.
-      if (held == 0 && (is_begun || first + count < plan.tiles.count)) {
-        // All threads have read `empty` before it is written again.
-#pragma omp barrier
-        continue;
-      }
-      const int64_t terms = rounded_up(std::max<int64_t>(held, 1), block_width);
-#pragma omp for schedule(static)
-      for (int64_t t = 0; t < terms; t++)
-        if (t < held) {
-          both_forms(g, plan, src, ddst, first + tile[size_t(t)], t, pixels, gradients);
-        } else {
-          no_blocks(S::places, t, pixels);
-          no_forms(S::sums, t, gradients);
-        }
+      for (int64_t t = 0; t < terms; t++) both_forms(g, plan, src, ddst, first, t, pixels, gradients);
 #pragma omp for schedule(dynamic) collapse(2)
       for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width)
         for (int64_t c = 0; c < plan.src_channels; c += plan.sources())
-          add_gradient<S>(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, is_begun, sums, dw);
-      is_begun = true;
+          add_gradient<S>(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, first > 0, sums, dw);
     }
   }
-  return double(skipped) / double(plan.tiles.count);
 }
 
 }  // namespace
@@ -110,11 +86,11 @@ int64_t weight_gradient_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-double weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
-  return by_tiles(g, [&](auto tiles) { return weight_gradient_by<decltype(tiles)>(g, threads, src, ddst, dw, scratch); });
+void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
+  by_tiles(g, [&](auto tiles) { weight_gradient_by<decltype(tiles)>(g, threads, src, ddst, dw, scratch); });
 }
 
-template double weight_gradient(const Geometry&, int, const float*, const float*, float*, void*);
-template double weight_gradient(const Geometry&, int, const Bf16*, const Bf16*, float*, void*);
+template void weight_gradient(const Geometry&, int, const float*, const float*, float*, void*);
+template void weight_gradient(const Geometry&, int, const Bf16*, const Bf16*, float*, void*);
 
 }  // namespace spillway::cpu::winograd

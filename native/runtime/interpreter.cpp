@@ -169,8 +169,6 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
 
 void Interpreter::count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics) {
   metrics.kernel_seconds += end - start;
-  metrics.flops += double(c.flops);
-  metrics.skipped_flops += std::exchange(skipped_, 0) * double(c.flops);
   if (c.recompute()) metrics.recompute_seconds += end - start;
   seconds_by_kind_[c.kind] += end - start;
   quiet_steps_.count(call, end - start);
@@ -557,14 +555,13 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     else
       run.accord = agreed.value();
     if (!agreed.ok() || run.accord != Accord::go_on) break;
-    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator, &skipped_};
+    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     last_ = n + 1 == options.steps;
     run.status = run_step(options, n == 0, metrics);
     if (!run.status.ok()) break;
-    // Times of calls that skip work say nothing of other data.
-    if (warm_ && metrics.skipped_flops == 0 && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
+    if (warm_ && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
     warm_ = true;
     run.steps.push_back(metrics);
     patience.after(metrics.seconds);

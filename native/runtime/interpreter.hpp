@@ -112,7 +112,6 @@ class Interpreter {
   std::string without_graphs_;
   uint32_t stamped_steps_ = 0;
   StepContext step_;
-  double skipped_ = 0;  // share of the call at hand
   std::atomic<Stop> stop_{Stop::none};
   Clock::time_point step_start_{}, last_mark_{};
   bool record_ = false, stamped_ = false, replaying_ = false, capturing_ = false;

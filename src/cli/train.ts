@@ -171,7 +171,6 @@ export const trainedText = (r: TrainResult, given: boolean, width?: number): str
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
     `  time       ${showSeconds(r.secondsPerStep)} per step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in total`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
-    ...(r.skippedShare === undefined ? [] : [`  skipped    ${showPercent(r.skippedShare)} of the arithmetic: its inputs are 0`]),
     ...dataText(r, given),
     ...slowText(r),
     ...ranksText(r),

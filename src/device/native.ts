@@ -250,9 +250,6 @@ export interface StepMetrics {
   readonly besideSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
-  /** The planned arithmetic, and the part of it that zeros made needless. */
-  readonly flops: number
-  readonly skippedFlops: number
   /** To and from the lower tier; and the bytes of the data source. */
   readonly bytesOut: number
   readonly bytesIn: number
