@@ -232,10 +232,9 @@ export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtI
 })
 
 /**
- * Creates a net that computes only the parts of its input that have data. The input is cut into square blocks; a block
- * whose numbers are all 0 is outside of the mask. Outside, all values between the layers are 0, as in the padding of a
- * convolution. Norms over the batch and poolings of whole images count only pixels inside. Convolutions of tiles that
- * are empty are skipped on the CPU.
+ * Creates a net for the parts of its input that have data. The input is cut into square blocks; a block whose numbers
+ * are all 0 is outside of the mask. Outside, all values between the layers are 0, as in the padding of a convolution.
+ * Norms over the batch and poolings of whole images count only pixels inside.
  *
  * @param side Side of a block in pixels, e.g. the stride of the network.
  * @param layers Layers in execution order.

@@ -30,7 +30,7 @@ import {
 } from '../../dsl'
 import { errorText, files, predict, tryExportOnnx } from '../../src'
 import { npy } from '../faults/labelfiles'
-import { BF16, DEVICE, halfway, smallestBudget, staged, trained } from './runs'
+import { BF16, halfway, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -141,9 +141,8 @@ test('a prediction of an image on a canvas is that of the image', async () => {
 test('an image without data trains, too', async () => {
   const net = netOf(64, 64)
   const data = dataOf(64, 64, () => false)
-  const { losses, skippedShare = 0 } = await trained(net, staged(net, { ...options, strategy: 'in-core' }), { steps: 2, data })
+  const { losses } = await trained(net, staged(net, { ...options, strategy: 'in-core' }), { steps: 2, data })
   assert.ok(losses.every(Number.isFinite), `${losses}`)
-  if (DEVICE === 'cpu') assert.ok(skippedShare > 0.5 && skippedShare < 1, `${skippedShare} of the arithmetic`)
 })
 
 test('layers for which all pixels count, and masks in masks, are refused', () => {
