@@ -1,6 +1,6 @@
 // The run-time interpreter: facts of a net for an input shape. The twin of facts.ts, in the same words. In: a net, an input shape. Out: output shape,
 // FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
-import { bimap, type Either, left, map, right } from 'fp-ts/Either'
+import { bimap, chain, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
@@ -10,7 +10,7 @@ import { type Algebra, COMBINED, fold, type Nameless, type NodeNames } from './f
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import type { Mode, ParamSpec } from './layers/rule'
-import { bytesNotFirst, noFactor, shapeText, sumsDiffer } from './messages'
+import { allPixels, bytesNotFirst, maskedTwice, noFactor, shapeText, sumsDiffer } from './messages'
 import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
@@ -76,7 +76,7 @@ const misfit = (at: NodeNames, kind: string, reason: string): GraphError => ({
 const numbersOf = (params: readonly ParamSpec[], state: boolean): number =>
   params.filter((p) => (p.role === 'state') === state).reduce((n, p) => n + p.shape.reduce((m, d) => m * d, 1), 0)
 
-const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
+const algebraOf = (g: Gathered, mode: Mode, isMasked = false): Algebra<Shape> => {
   const report = (l: LayerReport, inPlace = false): Shape => {
     g.layers.push(l)
     g.ft = g.ft.filter((d) => l.ft.includes(d))
@@ -94,9 +94,11 @@ const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
     )
   }
   return {
+    masked: (_, __, at) => (isMasked ? left(misfit(at(), 'masked', maskedTwice())) : right(algebraOf(g, mode, true))),
     layer: (l, x, at) =>
       pipe(
-        derived(l, ruleFor(l), x, at.called, mode),
+        isMasked && ruleFor(l).masked === 'refused' ? left(misfit(at, l.kind, allPixels())) : right(l),
+        chain(() => derived(l, ruleFor(l), x, at.called, mode)),
         map((d) => layer(l, x, d, at)),
       ),
     sum: (body, shortcut, at) =>

@@ -80,6 +80,16 @@ export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
 }
 
 /**
+ * The net over the pixels of a mask that `masked` creates.
+ *
+ * @example const tissue: Masked<32, Seq<readonly [Relu]>> = masked(32, relu())
+ */
+export interface Masked<Side extends number, Body extends Net> extends Net<'masked'> {
+  readonly side: Side
+  readonly body: Body
+}
+
+/**
  * The values that a `value` reads: one by name, or several that are added, joined along the channels, or multiplied.
  *
  * @example const reads: Reads = { added: ['a', 'b'] }
@@ -218,6 +228,21 @@ export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat
  */
 export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtInputSize<Seq<Ls>> => ({
   kind: 'atInputSize',
+  body: seq(...layers),
+})
+
+/**
+ * Creates a net for the parts of its input that have data. The input is cut into square blocks; a block whose numbers
+ * are all 0 is outside of the mask. Outside, all values between the layers are 0, as in the padding of a convolution.
+ * Norms over the batch and poolings of whole images count only pixels inside.
+ *
+ * @param side Side of a block in pixels, e.g. the stride of the network.
+ * @param layers Layers in execution order.
+ * @example masked(32, fromBytes(), conv2d('conv1', 64, 3), batchNorm('bn1'), relu(), globalAvgPool(), linear('fc', 2))
+ */
+export const masked = <const S extends number, const Ls extends readonly Net[]>(side: S, ...layers: Ls): Masked<S, Seq<Ls>> => ({
+  kind: 'masked',
+  side,
   body: seq(...layers),
 })
 

@@ -12,7 +12,7 @@ import type { Net } from './net'
 
 type Fields = Readonly<Record<string, unknown>>
 
-type OwnField = 'name' | 'times' | 'stem' | 'from' | 'reads'
+type OwnField = 'name' | 'side' | 'times' | 'stem' | 'from' | 'reads'
 
 interface Composition {
   /** Fields that hold a net, or a list of nets. */
@@ -34,6 +34,7 @@ const compositions: Readonly<Record<string, Composition>> = {
   },
   scaled: { parts: [['body', false]] },
   atInputSize: { parts: [['body', false]] },
+  masked: { parts: [['body', false]], own: ['side'] },
   concat: { parts: [['branches', true]] },
   value: { parts: [['body', false]], own: ['name', 'reads'] },
   values: { parts: [['layers', true]] },
@@ -82,6 +83,7 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
   reads: field(isReads, (_, u, at) =>
     invalid(`${at}.reads`, `${show(u)} is not the name of a value, nor names that are added, joined or multiplied`),
   ),
+  side: field(t.number.is, (_, u, at) => invalid(`${at}.side`, `${show(u)} is not the side of a block`)),
   times: field(
     (u) => t.number.is(u) && !(u > MOST_COPIES),
     (_, u, at) =>

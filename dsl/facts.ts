@@ -1,7 +1,21 @@
 // The type-level interpreter: facts of a net for an input shape, while you type. In: the type of a net, an input shape. Out: output shape, FT
 // dimensions, layer names and a tally (activation bytes, parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it
 // per node and shape, so equal blocks cost one. The run-time twin is analyse.ts. Sums are Low numbers (numbers/), turned into numbers at the end.
-import type { AtInputSize, Block, Blocks, Concat, Counted, Reads, Repeat, Residual, Scaled, Seq, Value, Values } from './compose'
+import type {
+  AtInputSize,
+  Block,
+  Blocks,
+  Concat,
+  Counted,
+  Masked,
+  Reads,
+  Repeat,
+  Residual,
+  Scaled,
+  Seq,
+  Value,
+  Values,
+} from './compose'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
@@ -139,17 +153,19 @@ type StrayBytes<N, P extends string = '', Head extends boolean = true> =
           ? StrayInLine<Numbered<Ls, `${P}${L}`, F>, '', Head>
           : N extends Repeat<any, any>
             ? StrayInLine<Numbered<[N], P>, '', Head>
-            : N extends AtInputSize<infer B> | Scaled<infer B> | Value<any, any, infer B>
-              ? StrayBytes<B, P, false>
-              : N extends Residual<infer B, infer C>
-                ? StrayInLine<[B, C], P, false>
-                : N extends Concat<infer Bs> | Values<infer Bs>
-                  ? StrayInLine<Bs, P, false>
-                  : N extends { readonly kind: 'fromBytes' }
-                    ? Head extends true
-                      ? null
-                      : `${P}${NameOf<N>}`
-                    : null
+            : N extends Masked<any, infer B>
+              ? StrayBytes<B, P, Head>
+              : N extends AtInputSize<infer B> | Scaled<infer B> | Value<any, any, infer B>
+                ? StrayBytes<B, P, false>
+                : N extends Residual<infer B, infer C>
+                  ? StrayInLine<[B, C], P, false>
+                  : N extends Concat<infer Bs> | Values<infer Bs>
+                    ? StrayInLine<Bs, P, false>
+                    : N extends { readonly kind: 'fromBytes' }
+                      ? Head extends true
+                        ? null
+                        : `${P}${NameOf<N>}`
+                      : null
 type StrayInLine<Ls, P extends string, Head extends boolean> = Ls extends readonly [infer H, ...infer T]
   ? StrayBytes<H, P, Head> extends infer At extends string
     ? At
@@ -175,6 +191,11 @@ interface Compositions<N, S extends Shape> {
   residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>, C> : never
   scaled: N extends Scaled<infer B> ? Product<Analyse<B, S>, S> : never
   atInputSize: N extends AtInputSize<infer B> ? Resized<Analyse<B, S>, S> : never
+  masked: N extends Masked<infer Side, infer B>
+    ? BadSize<[['side of a block', Side, 1]]> extends infer Bad extends string
+      ? Misfit<'masked', 'masked', Bad>
+      : Analyse<B, S>
+    : never
   concat: N extends Concat<infer Bs>
     ? Bs extends readonly [infer H extends Net, ...infer T]
       ? Join<T, S, Analyse<H, S>>
@@ -354,7 +375,7 @@ type NamedIn<N, Twice extends string, P extends string> =
           ? FirstNamed<Numbered<Ls, L, F>, Twice, P>
           : N extends Repeat<any, any>
             ? FirstNamed<Numbered<[N]>, Twice, P>
-            : N extends AtInputSize<infer B> | Scaled<infer B> | Value<any, any, infer B>
+            : N extends AtInputSize<infer B> | Masked<any, infer B> | Scaled<infer B> | Value<any, any, infer B>
               ? NamedIn<B, Twice, P>
               : N extends Residual<infer B, infer C>
                 ? FirstNamed<[B, C], Twice, P>
@@ -668,7 +689,7 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
           ? SeekLine<Numbered<Ls, P, F>, S, Path, Full>
           : N extends Repeat<any, any>
             ? SeekLine<Numbered<[N]>, S, Path, Full>
-            : N extends AtInputSize<infer B> | Scaled<infer B>
+            : N extends AtInputSize<infer B> | Masked<any, infer B> | Scaled<infer B>
               ? Seek<B, S, Path, Full>
               : N extends Residual<infer B, infer C>
                 ? SeekAny<[B, C], S, Path, Full>

@@ -1,6 +1,6 @@
 // Nets that are fed bytes: those whose first layer is `fromBytes`. In: a net, by its type and at run time, in the same words. Out: true if it begins
 // so; the misplaced layer of that kind, if there is one. The types that look for it are with those that walk a net (facts.ts).
-import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
+import type { Block, Blocks, Concat, Counted, Masked, Repeat, Residual, Seq } from './compose'
 import type { FromBytes } from './layers/frombytes'
 import type { Layer, Net } from './net'
 
@@ -12,7 +12,7 @@ export type TakesBytes<N> = N extends { readonly kind: 'fromBytes' }
         | Blocks<any, readonly [infer H, ...any]>
         | Counted<any, any, readonly [infer H, ...any]>
     ? TakesBytes<H>
-    : N extends Block<any, infer B> | Repeat<any, infer B>
+    : N extends Block<any, infer B> | Repeat<any, infer B> | Masked<any, infer B>
       ? TakesBytes<B>
       : false
 
@@ -20,7 +20,7 @@ export type TakesBytes<N> = N extends { readonly kind: 'fromBytes' }
 const headOf = (n: Net): Net => {
   const first = 'layers' in n ? (n as Seq<readonly Net[]>).layers[0] : undefined
   if (first) return headOf(first)
-  return n.kind === 'block' || n.kind === 'repeat' ? headOf((n as Block<string, Net>).body) : n
+  return n.kind === 'block' || n.kind === 'repeat' || n.kind === 'masked' ? headOf((n as Block<string, Net>).body) : n
 }
 
 /** The layer through which a net takes bytes; undefined if it takes numbers. */
@@ -58,6 +58,8 @@ export const strayBytes = (n: Net, scope = '', head = true): string | null => {
     }
     case 'repeat':
       return line(spread([n]), (i) => `${scope}${i}.`)
+    case 'masked':
+      return strayBytes((n as Masked<number, Net>).body, scope, head)
     case 'residual':
       return apart([(n as Residual<Net, Net>).body, (n as Residual<Net, Net>).shortcut])
     case 'values':

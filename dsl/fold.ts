@@ -6,7 +6,21 @@ import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Eithe
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { Combining } from './combined'
-import type { AtInputSize, Block, Blocks, Concat, Counted, Reads, Repeat, Residual, Scaled, Seq, Value, Values } from './compose'
+import type {
+  AtInputSize,
+  Block,
+  Blocks,
+  Concat,
+  Counted,
+  Masked,
+  Reads,
+  Repeat,
+  Residual,
+  Scaled,
+  Seq,
+  Value,
+  Values,
+} from './compose'
 import { badSize, type SizeCheck } from './layers/rule'
 import { noValues, notValues, valueAlone, valueTwice, valueUnknown, valueUnread } from './messages'
 import type { Layer, Net } from './net'
@@ -29,6 +43,8 @@ export interface Algebra<T> {
   readonly product: (input: T, factor: T, at: NodeNames) => Either<GraphError, T>
   /** A body's result, at the height and width of the body's input; it takes a place only if that is another size. */
   readonly resize: (made: T, input: T, at: () => NodeNames) => Either<GraphError, T>
+  /** The algebra of a body that computes only the parts of `input` with data. */
+  readonly masked: (side: number, input: T, at: () => NodeNames) => Either<GraphError, Algebra<T>>
   /** Returns true if these branches cannot be joined, with any later ones: only the first misfit is reported. */
   readonly differ?: (branches: readonly T[]) => boolean
 }
@@ -106,6 +122,14 @@ class Walk<T> {
         return pipe(this.fold((n as Scaled<Net>).body, x, scope), chain(then((y) => this.algebra.product(x, y, place()))))
       case 'atInputSize':
         return pipe(this.fold((n as AtInputSize<Net>).body, x, scope), chain(then((y) => this.algebra.resize(y, x, place))))
+      case 'masked': {
+        const { side, body } = n as Masked<number, Net>
+        return pipe(
+          checkedSize(n, scope, ['side of a block', side, 1]),
+          chain(() => this.algebra.masked(side, x, place)),
+          chain((algebra) => new Walk(algebra, this.nameless).fold(body, x, scope)),
+        )
+      }
       case 'concat':
         return pipe(
           this.branches((n as Concat<readonly Net[]>).branches, x, scope),

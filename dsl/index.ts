@@ -10,6 +10,8 @@ export {
   concat,
   type Counted,
   counted,
+  type Masked,
+  masked,
   type Repeat,
   repeat,
   type Residual,

@@ -54,6 +54,10 @@ export type ChannelsMisfit<What extends string, N extends string, S extends stri
 export const bytesNotFirst = () => 'it reads the bytes of the input, so it must be the first layer of the model' as const
 export type BytesNotFirst = ReturnType<typeof bytesNotFirst>
 
+export const maskedTwice = () => 'it is in a net that is masked already; allowed: one masked(...) around all layers' as const
+export const allPixels = () =>
+  'all pixels of an image count for it, those outside of the mask, too; allowed in masked nets: batchNorm, layerNorm, convolutions, poolings' as const
+
 export const bytesNotFed = () =>
   'a net that begins with fromBytes reads the bytes of an input; apply it to the result of fed(...)' as const
 export type BytesNotFed = ReturnType<typeof bytesNotFed>

@@ -216,6 +216,7 @@ const fault = (l: AnyAttention, input: Shape): string | null => {
 }
 
 export const attentionRule: LayerRule<Attention<string, number, Extent | 'image', boolean, Extent, boolean>> = {
+  masked: 'refused',
   codec: layerCodec(
     'attention',
     {

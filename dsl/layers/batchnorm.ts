@@ -1,7 +1,7 @@
 // Batch normalisation. In, out: [B,C,H,W]. In training it is two ops, statistics (a reduction) and apply (element-wise),
 // so that it stays exact under tiling; frozen, it applies its running statistics and is element-wise in every dimension.
 // The gradient pass finds the running statistics by the layer's name: '<layer>.running_mean' and '<layer>.running_var'.
-import { chain, type Either } from 'fp-ts/Either'
+import { bind, chain, Do, type Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
@@ -12,6 +12,7 @@ import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } fr
 import type { Dim, Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
+import type { Mask } from '../masks'
 import { layerCodec } from './codecs'
 import type { LayerRule, LayerPosition } from './rule'
 import { emit, withParams } from './site'
@@ -74,13 +75,31 @@ declare module '../net' {
   }
 }
 
+/** Over the pixels inside of the mask; x is 0 outside. */
+const masked = (
+  mask: Mask,
+  attrs: { readonly eps: number; readonly count: number },
+  x: Ref,
+  affine: readonly Ref[],
+  at: LayerPosition,
+): Either<GraphError, Ref> =>
+  pipe(
+    Do,
+    bind('of', () => mask.stats(at.input[2], at.input[3], at.layer)),
+    bind('all', () => emit(at, 'bn_stats', {}, [x])),
+    bind('stats', ({ all, of }) => at.graph.op('masked_stats', { count: attrs.count }, [all, of], at.layer)),
+    chain(({ stats, of }) => emit(at, 'bn_masked_apply', attrs, [x, stats[0]!, ...affine, of])),
+  )
+
 const training = (
   l: BatchNorm<string, boolean>,
   x: Ref,
   [gamma, beta]: readonly Ref[],
   at: LayerPosition,
 ): Either<GraphError, Ref> => {
-  const count = at.input[0] * at.input[2] * at.input[3]
+  const [b, , h, w] = at.input
+  const count = b * h * w
+  if (at.mask && h * w > 1) return masked(at.mask, { eps: l.eps, count }, x, [gamma!, beta!], at)
   return pipe(
     emit(at, 'bn_stats', {}, [x]),
     chain((stats) => emit(at, 'bn_apply', { eps: l.eps, count }, [x, stats, gamma!, beta!])),

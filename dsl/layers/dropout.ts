@@ -50,6 +50,7 @@ declare module '../net' {
 }
 
 export const dropoutRule: LayerRule<Dropout<number, string>> = {
+  masked: 'keeps',
   codec: layerCodec('dropout', { p: t.number }),
   fault: (l) => (l.p >= 0 && l.p < 1 ? null : notAProbability(`${l.p}`)),
   elaborate: (l, x, at) => (at.mode === 'predict' ? right(x) : emit(at, 'dropout', { p: l.p, key: at.randomKey() }, [x])),

@@ -77,9 +77,34 @@ declare module '../net' {
   }
 }
 
+/** The mean over all pixels of an image. */
+export const meanOf = (x: Ref, at: LayerPosition): Either<GraphError, Ref> =>
+  emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x])
+
+/** Far below the share of one pixel. */
+const LEAST_SHARE = 1e-12
+
+/** The mean of the pixels inside of the mask, from that of all pixels of values that are 0 outside. */
+export const overShare = (mean: Ref, at: LayerPosition): Either<GraphError, Ref> => {
+  const [, , h, w] = at.input
+  return at.mask === undefined || h * w === 1
+    ? right(mean)
+    : pipe(
+        at.mask.at(h, w, at.layer),
+        chain((mask) => meanOf(mask, at)),
+        chain((share) => emit(at, 'clamp', { low: LEAST_SHARE, high: 1 }, [share])),
+        chain((share) => emit(at, 'reciprocal', {}, [share])),
+        chain((factor) => emit(at, 'multiply', { over: 2 }, [mean, factor])),
+      )
+}
+
 export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
   codec: layerCodec('globalAvgPool', {}),
-  elaborate: (_, x, at) => emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x]),
+  elaborate: (_, x, at) =>
+    pipe(
+      meanOf(x, at),
+      chain((y) => overShare(y, at)),
+    ),
 }
 
 const fits = (n: number, size: number): boolean => n % size === 0 || size % n === 0
@@ -100,6 +125,7 @@ const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: LayerPosition)
 }
 
 export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
+  masked: 'refused',
   codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
   fault: (l) => badSize(['size', l.size, 1]),
   elaborate: (l, x, at) => {

@@ -162,6 +162,7 @@ const variance = (groups: number, input: Shape): string | null =>
   input[1] === groups && input[2] * input[3] === 1 ? oneValueAGroup(shapeText(input)) : null
 
 export const groupNormRule: LayerRule<GroupNorm<string, number, boolean>> = {
+  masked: 'refused',
   codec: layerCodec('groupNorm', { groups: t.number, affine: t.boolean, eps: t.number }),
   fault: (l, input) =>
     badSize(['number of groups', l.groups, 1]) ??
@@ -171,6 +172,7 @@ export const groupNormRule: LayerRule<GroupNorm<string, number, boolean>> = {
 }
 
 export const instanceNormRule: LayerRule<InstanceNorm<string, boolean>> = {
+  masked: 'refused',
   codec: layerCodec('instanceNorm', { affine: t.boolean, eps: t.number }),
   fault: (_, input) => variance(input[1], input),
   params: (l, input) => affineParams(l.affine, input),

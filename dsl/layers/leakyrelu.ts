@@ -36,6 +36,7 @@ declare module '../net' {
 }
 
 export const leakyReluRule: LayerRule<LeakyRelu<number, string>> = {
+  masked: 'keeps',
   codec: layerCodec('leakyRelu', { slope: t.number }),
   elaborate: (l, x, at) => emit(at, 'relu', { slope: l.slope }, [x]),
 }

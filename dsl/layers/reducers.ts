@@ -10,6 +10,7 @@ import type { Dim, Layer, Shape } from '../net'
 import type { AddLimbs, MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
+import { meanOf, overShare } from './globalpool'
 import { weightAndBias, type WithBias } from './init'
 import { type BadSize, badSize, type LayerPosition, type LayerRule, type ParamSpec } from './rule'
 import { emit, withParams } from './site'
@@ -133,8 +134,12 @@ export const globalMaxPoolRule: LayerRule<GlobalMaxPool<string>> = {
   elaborate: (_, x, at) => maximum(x, at, at.input[2], at.input[3]),
 }
 
-const mean = (at: LayerPosition) => then(at, 'global_avg_pool', { count: at.input[2] * at.input[3] })
-const LARGEST = 3.4e38
+const mean = (at: LayerPosition) => chain((x: Ref) => meanOf(x, at))
+/** An image may have no pixel inside of its mask. */
+const nonzero = (at: LayerPosition) => (made: Made) => (at.mask ? then(at, 'clamp', { low: LEAST, high: LARGEST })(made) : made)
+const [LEAST, LARGEST] = [1e-37, 3.4e38]
+/** The values inside of the mask, 0 outside. */
+const inside = (at: LayerPosition) => chain((x: Ref) => (at.mask ? at.mask.inside(x, at.layer) : right(x)))
 
 export const generalizedMeanPoolRule: LayerRule<GeneralizedMeanPool<string>> = {
   codec: layerCodec('generalizedMeanPool', { power: t.number, eps: t.number }),
@@ -143,7 +148,15 @@ export const generalizedMeanPoolRule: LayerRule<GeneralizedMeanPool<string>> = {
   elaborate: (l, x, at) => {
     const raised = (power: number) => (y: Made) =>
       pipe(y, then(at, 'log'), then(at, 'affine', { factor: power, shift: 0 }), then(at, 'exp'))
-    return pipe(right(x), then(at, 'clamp', { low: l.eps, high: LARGEST }), raised(l.power), mean(at), raised(1 / l.power))
+    return pipe(
+      right(x),
+      then(at, 'clamp', { low: l.eps, high: LARGEST }),
+      raised(l.power),
+      inside(at),
+      mean(at),
+      chain((y) => overShare(y, at)),
+      raised(1 / l.power),
+    )
   },
 }
 
@@ -173,10 +186,11 @@ export const gatedAttentionPoolRule: LayerRule<GatedAttentionPool<string, number
             emit(at, 'linear', {}, [gated, ww!, wb!]),
             then(at, 'clamp', { low: -MOST_SCORE, high: MOST_SCORE }),
             then(at, 'exp'),
+            inside(at),
           ),
         ),
         bind('sum', ({ weights }) => mean(at)(emit(at, 'multiply', { over: 2 }, [x, weights]))),
-        bind('share', ({ weights }) => pipe(right(weights), mean(at), then(at, 'reciprocal'))),
+        bind('share', ({ weights }) => pipe(right(weights), mean(at), nonzero(at), then(at, 'reciprocal'))),
         chain(({ sum, share }) => emit(at, 'multiply', { over: 2 }, [sum, share])),
       ),
     ),

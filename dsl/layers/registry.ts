@@ -7,6 +7,7 @@ import type { LayerRule } from './rule'
 import { rules as listed } from './table'
 
 const identityRule: LayerRule<Identity> = {
+  masked: 'keeps',
   codec: layerCodec('identity', {}) as never,
   isNothing: () => true,
   elaborate: (_, x) => right(x),

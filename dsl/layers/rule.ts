@@ -7,6 +7,7 @@ import type { Options } from '../../staging/core/options'
 import type { GraphBuilder } from '../../staging/graph/builder'
 import type { Init } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
+import type { Mask } from '../masks'
 import { notASize, type NotASize } from '../messages'
 import { type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
 import type { IsWhole, NextDigit } from '../numbers/naturals'
@@ -42,6 +43,8 @@ export interface LayerPosition {
   readonly randomKey: () => number
   /** The purpose of the graph: without training, statistics are the running ones and nothing is dropped. */
   readonly mode: Mode
+  /** The pixels that count, in a net of a mask. */
+  readonly mask?: Mask | undefined
 }
 
 /** An illegal field: its path, and its value. */
@@ -62,6 +65,8 @@ export interface LayerRule<L extends Net = Net> {
   readonly example?: string
   /** Why it has no output for this input, in the words of its type; without it, it takes all. */
   readonly fault?: (l: L, input: Shape, mode: Mode) => string | null
+  /** Its place in a net of a mask: it 'keeps' zeros, or it is 'refused', because all pixels of an image count for it. Else its result is masked. */
+  readonly masked?: 'keeps' | 'refused'
   /** The element type of its input, if it is not the usual one of layers. */
   readonly takes?: 'u8'
   /** Returns true if it is nothing at all: no op, no bytes, for any input. */

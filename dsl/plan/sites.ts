@@ -2,7 +2,7 @@
 // `Model.layers` and the layers of elaboration. In: a net and its shape, or tensors. Out: a Chain of Sites: a tuple would be copied whole at each
 // layer that is added or removed. Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind,
 // unnumbered.
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq, Values } from '../compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Masked, Repeat, Residual, Scaled, Seq, Values } from '../compose'
 import type { Analyse, AnyFacts, AnyValue, FtOf, NameOf, Numbered, ParametersOf, ReadBy, ResizedShape, SumsOf } from '../facts'
 import type { NextDigit } from '../numbers/naturals'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
@@ -93,6 +93,7 @@ interface CompositionSites<N, S extends Shape, P extends string, U extends strin
   residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P, U, Before> : never
   scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P, U, Before> : never
   atInputSize: N extends AtInputSize<infer B> ? ResizeSite<Analyse<B, S>, S, P, U, Sites<B, S, P, U, Before>> : never
+  masked: N extends Masked<any, infer B> ? Sites<B, S, P, U, Before> : never
   values: N extends Values<infer Vs> ? ValueSites<Vs, { input: S }, P, U, Before> : never
   concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P, U, Before> : never
 }

@@ -198,7 +198,10 @@
   X(clamp_bwd, 269) \
   X(prelu, 270) \
   X(prelu_bwd_data, 271) \
-  X(prelu_bwd_weights, 272)
+  X(prelu_bwd_weights, 272) \
+  X(masked_stats, 273) \
+  X(masked_sums, 274) \
+  X(bn_masked_apply, 275)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1263,6 +1266,12 @@ using PreluBwdDataAttrs = PreluAttrs;
 
 using PreluBwdWeightsAttrs = PreluAttrs;
 
+using MaskedStatsAttrs = GlobalAvgPoolAttrs;
+
+using MaskedSumsAttrs = GlobalAvgPoolAttrs;
+
+using BnMaskedApplyAttrs = BnApplyAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1414,6 +1423,9 @@ inline constexpr AttrLimit EluBwdLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOU
 inline constexpr AttrLimit PreluLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PreluBwdDataLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit PreluBwdWeightsLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaskedStatsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaskedSumsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnMaskedApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -2001,6 +2013,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"prelu_bwd_weights", 272, 2, 2, 1, 1, 1, 0, "i", false, -1, 1, PreluBwdWeightsLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dslope", Role::whole, Element::real, true, false, nullptr}}},
+    {"masked_stats", 273, 2, 2, 2, 2, 1, 0, "i", false, -1, 0, MaskedStatsLimits, 1,
+     {{"stats", Role::whole, Element::real, false, false, "4C"}, {"mask", Role::whole, Element::real, false, false, "41"}},
+     {{"masked", Role::whole, Element::real, true, false, "4C"}, {"running", Role::whole, Element::real, true, false, "4C"}}},
+    {"masked_sums", 274, 3, 3, 2, 2, 1, 0, "i", false, -1, 0, MaskedSumsLimits, 1,
+     {{"dgamma", Role::whole, Element::real, false, false, "="}, {"dbeta", Role::whole, Element::real, false, false, "="}, {"mask", Role::whole, Element::real, false, false, "41"}},
+     {{"gamma_total", Role::whole, Element::real, true, false, "="}, {"beta_total", Role::whole, Element::real, true, false, "="}}},
+    {"bn_masked_apply", 275, 5, 5, 1, 1, 2, 0, "fi", false, -1, -1, BnMaskedApplyLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"mask", Role::whole, Element::real, false, false, "41"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

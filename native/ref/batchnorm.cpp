@@ -184,6 +184,7 @@ struct BnRunning {
 
 const KernelEntry bn_stats = entry<BnStats>();
 const KernelEntry bn_apply = entry<BnApply>();
+const KernelEntry bn_masked_apply = entry<BnApply>();
 const KernelEntry bn_bwd_reduce = entry<BnBackwardReduce>();
 const KernelEntry bn_bwd_data = entry<BnBackwardData>();
 const KernelEntry bn_relu_apply = entry<BnReluApply>();

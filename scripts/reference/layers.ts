@@ -72,6 +72,7 @@ const GROUPS: readonly Group[] = [
       'skip',
       'scaled',
       'atInputSize',
+      'masked',
       'values',
       'value',
       'repeat',
@@ -120,6 +121,7 @@ const CALLS: Readonly<Record<string, string>> = {
   skip: 'skip(relu())',
   scaled: 'scaled(globalAvgPool(), sigmoid())',
   atInputSize: 'atInputSize(maxPool(2))',
+  masked: 'masked(32, relu(), maxPool(2))',
   values: "values(value('a', 'input', relu()), value('b', { joined: ['input', 'a'] }))",
 }
 

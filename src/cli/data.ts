@@ -28,23 +28,37 @@ export interface DataFlags {
   readonly tileSize?: number
   /** Least share of tissue of a tile, and where the slides have tissue, once it is known. */
   readonly tissue?: number
+  /** Side of blocks that become 0 if they have no tissue. */
+  readonly blocks?: number
   readonly found?: Tissue
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
-export const saysHow = ({ fit, images, layout, mean, std, depth, level, microns, tileSize, tissue }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue) !== undefined
+export const saysHow = ({
+  fit,
+  images,
+  layout,
+  mean,
+  std,
+  depth,
+  level,
+  microns,
+  tileSize,
+  tissue,
+  blocks,
+}: DataFlags): boolean =>
+  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
 /** Slides are named by a flag of theirs, or by a file that only they have. */
-const areSlides = (path: string, { level, microns, tileSize, tissue }: DataFlags): boolean =>
-  (level ?? microns ?? tileSize ?? tissue) !== undefined || isSlide(path)
+const areSlides = (path: string, { level, microns, tileSize, tissue, blocks }: DataFlags): boolean =>
+  (level ?? microns ?? tileSize ?? tissue ?? blocks) !== undefined || isSlide(path)
 
 const TISSUE_OF_TILES = '--tissue selects tiles: add --tile-size, e.g. --tile-size 512'
 
 const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
-  const { fit, images, layout, depth, level, microns, tileSize, tissue, mean, std } = o
+  const { fit, images, layout, depth, level, microns, tileSize, tissue, blocks, mean, std } = o
   const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
   if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
   if (fit === 'own' && tileSize !== undefined)
@@ -52,7 +66,7 @@ const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<Spil
   if (tissue !== undefined && tileSize === undefined) return E.left(usage(TISSUE_OF_TILES))
   if (level !== undefined && microns !== undefined)
     return E.left(usage('--level and --microns exclude each other: leave one of them out'))
-  const how = given({ level, microns, tiles: tileSize, tissue, mean, std, augment, fit: fit === 'own' ? undefined : fit })
+  const how = given({ level, microns, tiles: tileSize, tissue, blocks, mean, std, augment, fit: fit === 'own' ? undefined : fit })
   return onRefusal(() => slidesAt(path, how, o.found).data)
 }
 
@@ -61,7 +75,9 @@ export const withTissue = <O extends DataFlags & { readonly data?: string | Data
   o: O,
   say: (text: string) => void,
 ): TaskEither<SpillwayError, O> => {
-  const { data, level, microns, tileSize: tiles, tissue } = o
+  const { data, level, microns, tileSize: tiles, tissue, blocks } = o
+  if (tissue === undefined && blocks !== undefined && typeof data === 'string')
+    return looked(async () => ({ ...o, found: await tissueAt(data, given({ level, microns, tiles })) }))
   if (tissue === undefined) return TE.right(o)
   if (typeof data !== 'string') return TE.left(usage('--tissue selects tiles of slides: add --data'))
   if (tiles === undefined) return TE.left(usage(TISSUE_OF_TILES))

@@ -201,6 +201,11 @@ const TISSUE = [
   'least share of tissue in a tile of --tile-size: 0.25; other tiles are left out (default: all tiles)',
   positiveOption('--tissue'),
 ] as const
+const BLOCKS = [
+  '--blocks <side>',
+  'pixels of blocks of this side without tissue become 0, for networks of masked() (default: pixels stay)',
+  countOption('--blocks'),
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -295,6 +300,7 @@ const trainFlags = (c: Command) =>
     .option(...MICRONS)
     .option(...TILE_SIZE)
     .option(...TISSUE)
+    .option(...BLOCKS)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
@@ -465,6 +471,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MICRONS)
       .option(...TILE_SIZE)
       .option(...TISSUE)
+      .option(...BLOCKS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -504,6 +511,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MICRONS)
       .option(...TILE_SIZE)
       .option(...TISSUE)
+      .option(...BLOCKS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

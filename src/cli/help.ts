@@ -18,6 +18,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--microns',
     '--tile-size',
     '--tissue',
+    '--blocks',
     '--augment',
     '--shuffle',
     '--no-shuffle',

@@ -1,5 +1,6 @@
 // The data of a run, in the users' form. In: files, a function that reads a sample, or an iterable. Out: Data, and parts of it. Invariant: immutable;
 // nothing is read and nothing opened here.
+import type { Georeference } from '../files/georeference'
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
@@ -294,6 +295,8 @@ export type DataSet =
         readonly outputName?: (i: number) => string
         /** Scale of the pixels of a sample, if its file states it. */
         readonly micronsOf?: (i: number) => number | undefined
+        /** The place of a sample on the earth, if its file states it. */
+        readonly georeferenceOf?: (i: number) => Georeference | undefined
         /** The place of a sample that is a tile of a slide. */
         readonly tileOf?: (i: number) => SlideTile
       })

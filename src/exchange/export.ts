@@ -19,7 +19,7 @@ import { type Written, writeWhole } from '../files/whole'
 import { stepWith } from '../stage/prepare'
 import { fittingWeights } from '../train/loading'
 import { converted, modelState } from '../train/weights'
-import { inferenceGraph } from './inference'
+import { inferenceGraph, WRITTEN } from './inference'
 import { isLarge, type NewOnnx, onnxPieces, OPSET, outsidePieces, weightPieces } from './onnx'
 
 /**
@@ -154,6 +154,14 @@ export const placesOf = (
     ],
   )
 
+/** Masks of images have no form in ONNX. */
+const writable = ({ graph }: Forward): Either<SpillwayError, unknown> => {
+  const odd = graph.ops.find((op) => !WRITTEN.includes(op.kind))
+  return odd === undefined
+    ? E.right(undefined)
+    : E.left(usage(`layer '${odd.layer}' computes ${odd.kind}, which has no form in ONNX; masked networks cannot be exported`))
+}
+
 /** Sizes of the output in the file, which has no dimensions of 1 after a linear layer; the batch is that of the model. */
 const writtenShape = ({ graph }: NewOnnx, [batch = 1]: readonly number[]): readonly number[] =>
   (graph.output?.[0]?.type?.tensorType?.shape?.dim ?? []).map(({ dimValue }) =>
@@ -176,6 +184,7 @@ export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<Spillw
     E.flatMap(() => modelOf(model, o.net)),
     E.bindTo('one'),
     E.bind('forward', ({ one }) => forwardOf(one)),
+    E.tap(({ forward }) => writable(forward)),
     E.let('state', ({ forward }) => modelState(forward.graph)),
     E.bind('weights', ({ state }) => fittingWeights(o.weights, state)),
     E.let('onnx', ({ forward, weights }) => onnxOf(forward, readingFrom(weights.file))),

@@ -2,6 +2,7 @@
 // compressed by deflate in the order of their completion, then one directory for each level. Invariant: no more than a row of tiles of each level
 // is held. The header names the first directory only when all are written. (TIFF 6.0, sections 4, 8 and 15; the BigTIFF design.)
 import { deflateSync } from 'node:zlib'
+import { GEO_TAGS, type Georeference } from './georeference'
 import { type Halving, levelsOf, pyramidRows, type Rows, type Tile } from './pyramid'
 import type { Filling } from './whole'
 
@@ -18,14 +19,16 @@ export interface BigTiff<T extends PixelType> {
   /** Scale of the finest level. */
   readonly microns?: number | undefined
   readonly description?: string | undefined
+  /** The place of the image on the earth. */
+  readonly georeference?: Georeference | undefined
   /** Also receives each tile, e.g. for a picture of a level. */
   readonly seen?: ((tile: Tile<PixelsOf<T>>) => void) | undefined
 }
 
 export const TIFF_TILE = 256
 
-const [SHORT, LONG, RATIONAL, ASCII, LONG8] = [3, 4, 5, 2, 16] as const
-const BYTES = { [SHORT]: 2, [LONG]: 4, [RATIONAL]: 8, [ASCII]: 1, [LONG8]: 8 } as const
+const [SHORT, LONG, RATIONAL, ASCII, DOUBLE, LONG8] = [3, 4, 5, 2, 12, 16] as const
+const BYTES = { [SHORT]: 2, [LONG]: 4, [RATIONAL]: 8, [ASCII]: 1, [DOUBLE]: 8, [LONG8]: 8 } as const
 interface Entry {
   readonly tag: number
   readonly type: keyof typeof BYTES
@@ -51,6 +54,7 @@ const valuesIn = ({ type, values }: Entry): Buffer => {
   values.forEach((v: number, i: number) => {
     if (type === SHORT) out.writeUInt16LE(v, 2 * i)
     else if (type === ASCII) out[i] = v
+    else if (type === DOUBLE) out.writeDoubleLE(v, 8 * i)
     else if (type === LONG8) out.writeBigUInt64LE(BigInt(v), 8 * i)
     else out.writeUInt32LE(v, 4 * i)
   })
@@ -91,6 +95,19 @@ const headerOf = (first: number): Buffer => {
   const out = Buffer.from([0x49, 0x49, 43, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
   out.writeBigUInt64LE(BigInt(first), 8)
   return out
+}
+
+/** The tags of a georeference, in their order. */
+const geoEntries = (g: Georeference): readonly Entry[] => {
+  const entries: readonly Entry[] = [
+    { tag: GEO_TAGS.pixelScale, type: DOUBLE, values: g.pixelScale ?? [] },
+    { tag: GEO_TAGS.tiepoints, type: DOUBLE, values: g.tiepoints ?? [] },
+    { tag: GEO_TAGS.matrix, type: DOUBLE, values: g.matrix ?? [] },
+    { tag: GEO_TAGS.keys, type: SHORT, values: g.keys },
+    { tag: GEO_TAGS.doubles, type: DOUBLE, values: g.doubles ?? [] },
+    { tag: GEO_TAGS.text, type: ASCII, values: g.text === undefined ? [] : [...Buffer.from(`${g.text}\0`, 'latin1')] },
+  ]
+  return entries.filter((e) => e.values.length > 0)
 }
 
 /** Writes into a file that the caller opened; the caller completes or drops it. */
@@ -148,6 +165,7 @@ export const bigTiffInto = <T extends PixelType>({ put }: Pick<Filling, 'put'>, 
       { tag: 325, type: LONG8, values: level.lengths },
       ...optional(channels > 1, short(338, each(0).slice(1))),
       short(339, each(type === 'f32' ? FLOAT : UNSIGNED)),
+      ...(i === 0 && o.georeference ? geoEntries(o.georeference) : []),
     ]
   }
 

@@ -6,6 +6,7 @@ export {
   blocks,
   concat,
   counted,
+  masked,
   repeat,
   residual,
   scaled,

@@ -1,5 +1,6 @@
 // Images of one size and their plan. In: sizes of images. Out: a group for each padded size, in the budget of the given plan.
 // Invariant: each image has one place in one group, and its output is cut back to its own size.
+import { type Georeference, resizedGeoreference } from '../files/georeference'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -35,6 +36,8 @@ export interface Group {
   readonly pictureOf?: (at: number) => Promise<Picture>
   /** Microns per pixel of the input at a place among all images, if they are known. */
   readonly micronsOf?: (at: number) => number | undefined
+  /** The place on the earth of the input at a place among all images, if it is known. */
+  readonly georeferenceOf?: (at: number) => Georeference | undefined
   /** The tile at a place among all images, if they are tiles of slides. */
   readonly tileOf?: (at: number) => SlideTile
 }
@@ -73,6 +76,13 @@ export const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShap
 export const micronsOfOutput = ({ staged, output, micronsOf, at }: Group, i: number): number | undefined => {
   const microns = micronsOf?.(at[i]!)
   return microns === undefined ? undefined : (microns * sizeOfPlan(staged).width) / sizeOfValue(output).width
+}
+
+/** The place of an output: an output of half the size has pixels that are twice as large. */
+export const georeferenceOfOutput = ({ staged, output, georeferenceOf, at }: Group, i: number): Georeference | undefined => {
+  const georeference = georeferenceOf?.(at[i]!)
+  const [input, made] = [sizeOfPlan(staged), sizeOfValue(output)]
+  return georeference && resizedGeoreference(georeference, input.width / made.width, input.height / made.height)
 }
 
 /** Returns true if the graph gives one result for a whole image, such as the class. */

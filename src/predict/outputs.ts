@@ -1,6 +1,7 @@
 // The places of written predictions. In: images of an output as the device stores them (rows of pixels, channels innermost), band by band. Out: files
 // in NumPy's or safetensors' order (channels outermost), or arrays. Invariant: a file has its name once it is whole. Worked example: of [2,3]
 // channels by pixels a band of two pixels is c0 c1 c0 c1; it is written to rows of plane 0 and of plane 1.
+import type { Georeference } from '../files/georeference'
 import { mkdirSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -156,7 +157,7 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
 }
 
 /** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
-const asTiffs = ({ shapeOfImage, nameOf, micronsOf, form, classes }: OutputsOf, folder: string): Outputs => {
+const asTiffs = ({ shapeOfImage, nameOf, micronsOf, georeferenceOf, form, classes }: OutputsOf, folder: string): Outputs => {
   const written: string[] = []
   let open: { readonly file: Filling; readonly slide: SlideFile; readonly i: number } | undefined
   const close = (): void => {
@@ -177,7 +178,8 @@ const asTiffs = ({ shapeOfImage, nameOf, micronsOf, form, classes }: OutputsOf, 
       const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
       const planes = (bytes: Uint8Array): Values =>
         new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
-      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, microns: micronsOf?.(i), classes })
+      const place = { microns: micronsOf?.(i), georeference: georeferenceOf?.(i) }
+      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, ...place, classes })
       open = { file, slide, i }
       return (channel, _, plane) => slide.put(channel, planes(plane))
     },
@@ -386,6 +388,8 @@ export interface OutputsOf {
   readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
   /** Microns per pixel of an output, if they are known. */
   readonly micronsOf?: ((i: number) => number | undefined) | undefined
+  /** Place of an output on the earth, if it is known. */
+  readonly georeferenceOf?: ((i: number) => Georeference | undefined) | undefined
   readonly form?: Form | undefined
   /** True if images are tiles of slides. */
   readonly areTiles?: boolean

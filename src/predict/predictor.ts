@@ -28,7 +28,7 @@ import { imageBytes, isOneFile, mostHeld, numbersIn, type Outputs, outputsTo, ty
 import { allClasses, type Ranked, rankedOf } from './ranked'
 import { writtenTileMaps } from './tilemaps'
 import { withWeights } from './weighted'
-import { type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
+import { georeferenceOfOutput, type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
 import { type Ready, readyOf } from './ready'
 
 /**
@@ -173,6 +173,7 @@ const runGroup =
           classes,
           pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
           micronsOf: (i) => micronsOfOutput(group, i),
+          georeferenceOf: (i) => georeferenceOfOutput(group, i),
           form,
           ranked,
           areTiles: tileOf !== undefined,

@@ -5,6 +5,7 @@ import type { Form } from '../../dsl'
 import { type BigTiff, bigTiffInto, type PixelType, TIFF_TILE } from '../files/bigtiff'
 import { pngOfClasses, pngOfPixels } from '../files/pictures'
 import { levelsOf, type Tile } from '../files/pyramid'
+import type { Georeference } from '../files/georeference'
 import type { Filling } from '../files/whole'
 import { heatPixels } from './heat'
 
@@ -13,6 +14,7 @@ export interface SlideFileOf {
   readonly isClasses: boolean
   readonly form: Form | undefined
   readonly microns: number | undefined
+  readonly georeference?: Georeference | undefined
   readonly classes: readonly string[] | undefined
 }
 
@@ -45,7 +47,7 @@ export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile
   }
   const names = o.classes && o.classes.length > 0 ? `; classes: ${o.classes.join(', ')}` : ''
   const rows = bigTiffInto(file, {
-    ...{ width, height, channels, type, seen, microns: o.microns },
+    ...{ width, height, channels, type, seen, microns: o.microns, georeference: o.georeference },
     halving: o.isClasses ? 'majority' : 'mean',
     description: `Spillway: ${o.form ?? (o.isClasses ? 'classes' : 'values')}${names}`,
   } as BigTiff<typeof type>)

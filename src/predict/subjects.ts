@@ -239,6 +239,7 @@ export const ofOwn = (
       groups.map((g) => ({
         ...g,
         micronsOf: (at: number) => set.micronsOf?.(images[at]!),
+        georeferenceOf: (at: number) => set.georeferenceOf?.(images[at]!),
         ...(set.tileOf ? { tileOf: (at: number) => set.tileOf!(images[at]!) } : {}),
       })),
     ),

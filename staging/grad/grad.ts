@@ -78,14 +78,16 @@ const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[],
   }
 }
 
-/** The operators' own state from step to step: running statistics. */
+/** The operators' own state from step to step: running statistics. A layer's last op with an update has the layer's statistics. */
 const appendStatistics = (
   b: GraphBuilder,
   forward: readonly Op[],
   states: ReadonlyMap<string, Ref>,
   normMomentum: number,
 ): void => {
-  for (const op of forward)
+  const updating = forward.filter((op) => opDef(op.kind).update)
+  const replaced = (op: Op): boolean => updating.some((o) => o.layer === op.layer && o.ins.includes(op.outs[0]!))
+  for (const op of updating.filter((op) => !replaced(op)))
     opDef(op.kind).update?.({
       attrs: op.attrs,
       ins: op.ins as readonly Ref[],

@@ -21,6 +21,7 @@ import { layOut } from './layout'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, labelNumbers, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
+import { maskedStats, maskedSums, bnMaskedApply } from './masked'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
@@ -125,6 +126,9 @@ const entries: readonly OpDef[] = [
   ...elementLossOps,
   lrn,
   lrnBwd,
+  maskedStats,
+  maskedSums,
+  bnMaskedApply,
   multiply,
   multiplyBwdData,
   multiplyBwdSpace,

@@ -59,6 +59,7 @@ const kinds = [
   'residual',
   'scaled',
   'atInputSize',
+  'masked',
   'concat',
   'value',
   'values',
@@ -137,6 +138,7 @@ test('any JSON is refused or is a net: it never throws', () => {
     residual: ['body', 'shortcut'],
     concat: ['branches'],
     atInputSize: ['body'],
+    masked: ['side', 'body'],
     values: ['layers'],
     value: ['name', 'reads', 'body'],
   }

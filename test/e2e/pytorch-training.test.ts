@@ -16,6 +16,7 @@ import {
   globalAvgPool,
   globalMaxPool,
   linear,
+  masked,
   maxPool,
   model,
   type Net,
@@ -52,6 +53,17 @@ const classifier = <R extends Net>(reduction: R) =>
       linear('head', CLASSES),
     ),
   )
+const BLOCK = 4
+const maskedClassifier = <R extends Net>(reduction: R) => {
+  const { net, input } = classifier(reduction)
+  return model(input, masked(BLOCK, net))
+}
+const MASKED_NETS = {
+  mean: maskedClassifier(globalAvgPool('gap')),
+  max: maskedClassifier(globalMaxPool('gap')),
+  generalizedMean: maskedClassifier(generalizedMeanPool(2.5, 1e-3)),
+  gatedAttention: maskedClassifier(gatedAttentionPool('gap', 6)),
+}
 const NETS = {
   mean: classifier(globalAvgPool('gap')),
   max: classifier(globalMaxPool('gap')),
@@ -62,6 +74,8 @@ const NETS = {
 interface Case extends Updates {
   readonly optimizer: { readonly kind: Optimizer['kind'] }
   readonly reduction?: keyof typeof NETS
+  /** Blocks of the images are 0, and the net is masked. */
+  readonly masked?: boolean
   readonly rates?: readonly number[]
   readonly losses: readonly number[]
   readonly weights: Readonly<Record<string, readonly [length: number, beside: number]>>
@@ -73,7 +87,19 @@ test.after(() => rmSync(root, { recursive: true }))
 const bytesOf = (a: Float32Array | Int32Array): Uint8Array => new Uint8Array(a.buffer)
 const [weights, data] = [join(root, 'weights.safetensors'), join(root, 'data.safetensors')]
 
-const writeStart = ({ plan: { graph } }: Staged, samples: number): void => {
+/** The images; of a masked net with blocks of 0. */
+const imagesOf = (samples: number, isMasked = false): Float32Array => {
+  const images = uniform('input', [samples, 3, SIZE, SIZE], 1)
+  return isMasked
+    ? images.map((x, at) => {
+        const [n, i, j] = [Math.floor(at / (3 * SIZE * SIZE)), Math.floor(at / SIZE) % SIZE, at % SIZE]
+        const [down, across] = [Math.floor(i / BLOCK), Math.floor(j / BLOCK)]
+        return (3 * n + down + 2 * across + ((down * across) % 2)) % 3 === 0 ? 0 : x
+      })
+    : images
+}
+
+const writeStart = ({ plan: { graph } }: Staged, samples: number, isMasked?: boolean): void => {
   writeTensors(
     weights,
     modelState(graph).weights.map(({ name, shape }) => ({
@@ -95,7 +121,7 @@ const writeStart = ({ plan: { graph } }: Staged, samples: number): void => {
       name: 'input',
       type: 'F32',
       shape: [samples, 3, SIZE, SIZE],
-      read: () => right(bytesOf(uniform('input', [samples, 3, SIZE, SIZE], 1))),
+      read: () => right(bytesOf(imagesOf(samples, isMasked))),
     },
     { name: 'target', type: 'I32', shape: [samples, 1, 1, 1], read: () => right(bytesOf(labels('target', samples, CLASSES))) },
   ])
@@ -111,7 +137,7 @@ interface Trained {
 const trained = async (staged: Staged, c: Case, chunk: number): Promise<Trained> => {
   const steps = c.losses.length
   const { graph } = staged.plan
-  writeStart(staged, steps * BATCH)
+  writeStart(staged, steps * BATCH, c.masked)
   const opened = done(openRunData(data, { seed: 0, shuffle: false, prefetch: 2, workers: 0, isKept: false }, graph))
   const session = done(openDevice(staged, { tier: { kind: 'memory' } }))
   done(session.initialise(0))
@@ -149,7 +175,7 @@ const staged = (
 ): ReturnType<typeof tryStage> => {
   const { kind, ...options } = c.optimizer
   const optimizer = optimizerWith(kind, options)
-  return tryStage(NETS[c.reduction ?? 'mean'], {
+  return tryStage((c.masked ? MASKED_NETS : NETS)[c.reduction ?? 'mean'], {
     loss: crossEntropy,
     optimizer,
     ...updatesOf(c),

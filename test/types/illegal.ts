@@ -238,6 +238,10 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 9, 9], scaled(conv2d('c', 4, 3)))",
   ),
   ...at(
+    "layer 'masked' (masked): its side of a block must be a whole number of at least 1, not 0",
+    'model([1, 3, 8, 8], masked(0, relu()))',
+  ),
+  ...at(
     "layer 'b.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
     "model([1, 3, 8, 8], block('b', atInputSize(maxPool('p', 9))))",
   ),

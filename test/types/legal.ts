@@ -57,6 +57,7 @@ export const legal: readonly string[] = [
   "export const a: [1, 5, 99, 64] = model([1, 3, 99, 64], atInputSize(globalAvgPool(), conv2d('a', 5, 1))).output",
   "export const a: [1, 5, 50, 32] = layerOf(model([1, 3, 99, 64], atInputSize(conv2d('a', 5, 3, { stride: 2 }), conv2d('b', 5, 1))), 'b').output",
   "export const a: [1, 3, 7, 7] = model([1, 3, 1, 14], seq(adaptiveAvgPool('p', 7))).output",
+  "export const a: [1, 5, 50, 32] = layerOf(model([1, 3, 99, 64], masked(32, fromBytes(), conv2d('a', 5, 3, { stride: 2 }), batchNorm('b'))), 'b').output",
   "export const a: readonly ('C')[] = model([1, 3, 8, 8], seq(batchNorm('n'))).ft",
   "export const a: readonly ('B' | 'C' | 'H' | 'W')[] = model([1, 3, 8, 8], seq(batchNorm('n', { frozen: true }), leakyRelu(0.1))).ft",
   "export const a: [1, 6, 8, 8] = model([1, 6, 8, 8], seq(groupNorm('g', 3), instanceNorm(), instanceNorm('i', { affine: true }))).output",

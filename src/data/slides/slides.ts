@@ -8,6 +8,7 @@ import { known } from '../../../staging/core/known'
 import { optionsFor } from '../../../staging/core/options'
 import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
 import { SpillwayException, usage } from '../../errors/errors'
+import { type Georeference, resizedGeoreference } from '../../files/georeference'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
 import { type Data, isChannels, type PixelSize, type Region, type SlideTile, type Sample, type Scaling } from '../data'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
@@ -42,6 +43,19 @@ export interface SlideOptions extends Scaling {
    */
   readonly tissue?: number
   /**
+   * Side of square blocks for a `masked` network: pixels of blocks without tissue become 0. Default: pixels stay.
+   *
+   * @example await slides('slides/', { blocks: 32 })
+   */
+  readonly blocks?: number
+  /**
+   * Size of whole slides as samples, [height, width]: a smaller slide is at the top left, and the pixels beyond it are 0.
+   * A `masked` network counts only the slide. Default: the size of each slide.
+   *
+   * @example await slides('slides/', { blocks: 32, canvas: [8192, 8192] })
+   */
+  readonly canvas?: number | PixelSize
+  /**
    * Part of a slide or tile for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or 'pad' all of it.
    *
    * @example await slides('slides/', { fit: 'cover' })
@@ -52,17 +66,32 @@ export interface SlideOptions extends Scaling {
 }
 
 const SIDE = legal('', (u) => Number.isSafeInteger(u) && Number(u) >= 1)
+const SIZE = either(
+  'a side in pixels, or [height, width]',
+  SIDE,
+  legal('', (u) => Array.isArray(u) && u.length === 2 && u.every(SIDE.is)),
+)
 const OPTIONS = withValues(
-  optionsFor<SlideOptions>()('slides', 'level', 'microns', 'tiles', 'tissue', 'fit', 'augment', 'mean', 'std'),
+  optionsFor<SlideOptions>()(
+    'slides',
+    'level',
+    'microns',
+    'tiles',
+    'tissue',
+    'blocks',
+    'canvas',
+    'fit',
+    'augment',
+    'mean',
+    'std',
+  ),
   {
     level: legal('whole numbers of at least 0', (u) => Number.isSafeInteger(u) && Number(u) >= 0),
     microns: legal('numbers above 0', (u) => Number.isFinite(u) && Number(u) > 0),
-    tiles: either(
-      'a side in pixels, or [height, width]',
-      SIDE,
-      legal('', (u) => Array.isArray(u) && u.length === 2 && u.every(SIDE.is)),
-    ),
+    tiles: SIZE,
+    canvas: SIZE,
     tissue: legal('shares from 0 to 1', (u) => Number.isFinite(u) && Number(u) >= 0 && Number(u) <= 1),
+    blocks: legal('whole numbers of at least 1', SIDE.is),
     fit: choice(FITS),
     augment: made("an object such as { flip: 'both' }"),
     mean: legal('a list of numbers, one for each channel', isChannels(Number.NEGATIVE_INFINITY)),
@@ -163,7 +192,7 @@ const opened =
 const starts = (side: number, tile: number): readonly number[] =>
   Array.from({ length: Math.ceil(side / tile) }, (_, i) => Math.min(i * tile, side - tile))
 
-const tileSize = ({ tiles }: SlideOptions): PixelSize | undefined => (typeof tiles === 'number' ? [tiles, tiles] : tiles)
+const sizeOf = (size: number | PixelSize | undefined): PixelSize | undefined => (typeof size === 'number' ? [size, size] : size)
 
 const tilesOf = (of: Labelled, [height, width]: PixelSize): readonly Part[] => {
   const { level, file } = of.slide
@@ -174,10 +203,32 @@ const tilesOf = (of: Labelled, [height, width]: PixelSize): readonly Part[] => {
   )
 }
 
-const whole = (of: Labelled): Part => ({
-  of,
-  region: { top: 0, left: 0, height: of.slide.level.height, width: of.slide.level.width },
-})
+/** A whole slide, or a canvas with the slide at its top left. */
+const wholeOn =
+  (canvas: PixelSize | undefined) =>
+  (of: Labelled): Part => {
+    const { file, level } = of.slide
+    const [height, width] = canvas ?? [level.height, level.width]
+    if (level.height > height || level.width > width)
+      refused(
+        `slides: ${file} has ${level.height} x ${level.width} pixels at this level, more than the canvas of ${height} x ${width}`,
+      )
+    return { of, region: { top: 0, left: 0, height, width } }
+  }
+
+/** A rectangle of a slide, or of a canvas around it. */
+const regionOn = async (slide: Slide, r: Region): Promise<Uint8Array | Uint16Array> => {
+  const { channels, bits } = slide.level
+  const height = Math.min(r.height, slide.level.height - r.top)
+  const width = Math.min(r.width, slide.level.width - r.left)
+  if (height === r.height && width === r.width) return regionOf(slide, r)
+  const out = new (bits === 16 ? Uint16Array : Uint8Array)(r.height * r.width * channels)
+  if (height <= 0 || width <= 0) return out
+  const pixels = await regionOf(slide, { ...r, height, width })
+  for (let y = 0; y < height; y++)
+    out.set(pixels.subarray(y * width * channels, (y + 1) * width * channels), y * r.width * channels)
+  return out
+}
 
 /** The labels of a rectangle of the slide: those of the mask's nearest pixels. */
 const labelsIn = async (
@@ -198,16 +249,62 @@ const labelsIn = async (
   return out
 }
 
+/** Blocks of pixels, and the shares of tissue in rectangles of slides. */
+interface Blocks {
+  readonly side: number
+  readonly tissue: Tissue
+}
+
+/** A rectangle of a sample, with 0 in the sample's blocks without tissue. If it has no others, nothing is decoded. */
+const pixelsIn = async (
+  slide: Slide,
+  sample: Region,
+  region: Region,
+  { side, tissue }: Blocks,
+): Promise<Uint8Array | Uint16Array> => {
+  const share = tissue.get(slide.file)!
+  const { channels, bits } = slide.level
+  const cut = (from: number, length: number, first: number, end: number): readonly (readonly [number, number])[] => {
+    const count = Math.ceil((from + length - first) / side)
+    const starts = Array.from({ length: count }, (_, i) => first + i * side)
+    return starts.flatMap((at) => (at + side > from ? [[at, Math.min(at + side, end)] as const] : []))
+  }
+  const empty = cut(region.top, region.height, sample.top, sample.top + sample.height).flatMap(([top, bottom]) =>
+    cut(region.left, region.width, sample.left, sample.left + sample.width).map(([left, right]) => {
+      const block = { top, left, height: bottom - top, width: right - left }
+      const isBeyond = top >= slide.level.height || left >= slide.level.width
+      return { ...block, isEmpty: isBeyond || share(block) === 0 }
+    }),
+  )
+  const count = region.height * region.width * channels
+  if (empty.every((b) => b.isEmpty)) return bits === 16 ? new Uint16Array(count) : new Uint8Array(count)
+  const pixels = await regionOn(slide, region)
+  for (const b of empty.filter((b) => b.isEmpty)) {
+    const [left, right] = [Math.max(b.left, region.left), Math.min(b.left + b.width, region.left + region.width)]
+    const [top, bottom] = [Math.max(b.top, region.top), Math.min(b.top + b.height, region.top + region.height)]
+    for (let y = top; y < bottom; y++) {
+      const row = (y - region.top) * region.width
+      pixels.fill(0, (row + left - region.left) * channels, (row + right - region.left) * channels)
+    }
+  }
+  return pixels
+}
+
 /** 16-bit numbers are shares of 65535, as those of images. */
 const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array =>
   pixels instanceof Uint16Array ? Float32Array.from(pixels, (x) => x / 65535) : pixels
 
 /** With a key, only this value of the sample is read. */
-const sampleOf = async ({ of, region: own }: Part, { top, left, height, width }: Region, key?: string): Promise<Sample> => {
+const sampleOf = async (
+  { of, region: own }: Part,
+  { top, left, height, width }: Region,
+  key: string | undefined,
+  blocks: Blocks | undefined,
+): Promise<Sample> => {
   const region = { top: own.top + top, left: own.left + left, height, width }
   const { slide, label, mask } = of
   const [pixels, labels] = await Promise.all([
-    key === 'target' ? undefined : regionOf(slide, region),
+    key === 'target' ? undefined : blocks ? pixelsIn(slide, own, region, blocks) : regionOn(slide, region),
     mask && key !== 'input' ? labelsIn({ slide, mask }, region) : label,
   ])
   return { ...(pixels ? { input: numbersOf(pixels) } : {}), ...(labels === undefined ? {} : { target: labels }) }
@@ -233,6 +330,12 @@ const tileOf = (root: string, { of, region }: Part): SlideTile => {
   }
 }
 
+/** The place of a slide's level. */
+const georeferenceOf = ({ pyramid, level }: Slide): Georeference | undefined => {
+  const { width, height } = pyramid.levels[0]!
+  return pyramid.georeference && resizedGeoreference(pyramid.georeference, width / level.width, height / level.height)
+}
+
 const nameOf = ({ of, region }: Part, isTile: boolean): string =>
   isTile ? `${of.slide.file}, tile at row ${region.top}, column ${region.left}` : of.slide.file
 
@@ -252,14 +355,23 @@ const openedAt = (path: string, o: SlideOptions) => {
   if (problem !== undefined) refused(`slides: ${problem}`)
   const { level, microns, tiles, tissue = 0 } = o
   if (level !== undefined && microns !== undefined) refused('slides: level and microns exclude each other: set one of them')
+  if (o.canvas !== undefined && tiles !== undefined) refused('slides: canvas is for whole slides: leave canvas or tiles out')
   if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
   const { found, classes } = foundAt(path)
+  if (o.canvas !== undefined && found.some(({ mask }) => mask !== undefined))
+    refused('slides: a canvas has no labels beyond its slide: leave canvas or the masks out')
   return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
 }
 
 type OpenedSlides = ReturnType<typeof openedAt>
 
-const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: readonly Part[]): Data => {
+const asData = (
+  { name, classes, root }: OpenedSlides,
+  o: SlideOptions,
+  parts: readonly Part[],
+  tissue: Tissue | undefined,
+): Data => {
+  const blocks = o.blocks !== undefined && tissue ? { side: o.blocks, tissue } : undefined
   const { fit, augment, mean, std } = o
   const isTile = o.tiles !== undefined
   const tileRows = parts[0]?.of.slide.level.tile?.height
@@ -270,12 +382,13 @@ const asData = ({ name, classes, root }: OpenedSlides, o: SlideOptions, parts: r
       layout: 'NHWC',
       name,
       size: (i) => [parts[i]!.region.height, parts[i]!.region.width],
-      read: (i, region, key) => sampleOf(parts[i]!, region, key),
+      read: (i, region, key) => sampleOf(parts[i]!, region, key, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
       ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
       micronsOf: (i) => parts[i]!.of.slide.level.microns,
+      ...(isTile ? {} : { georeferenceOf: (i: number) => georeferenceOf(parts[i]!.of.slide) }),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
@@ -292,11 +405,11 @@ export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =
 /** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
 export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {
   const at = openedAt(path, o)
-  const size = tileSize(o)
-  const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(whole)
-  const kept = tissue ? all.filter(({ of, region }) => tissue.get(of.slide.file)!(region) >= (o.tissue ?? 0)) : all
+  const size = sizeOf(o.tiles)
+  const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(wholeOn(sizeOf(o.canvas)))
+  const kept = tissue && size ? all.filter(({ of, region }) => tissue.get(of.slide.file)!(region) >= (o.tissue ?? 0)) : all
   if (kept.length === 0) refused(`slides: no tile of ${path} has ${100 * (o.tissue ?? 0)} % of tissue: lower tissue`)
-  return { data: asData(at, o, kept), tiles: all.length }
+  return { data: asData(at, o, kept, tissue), tiles: all.length }
 }
 
 /**
@@ -311,6 +424,6 @@ export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { read
  * await train(net, plan, { epochs: 10, data: tumours })
  */
 export const slides = async (path: string, o: SlideOptions = {}): Promise<Data> => {
-  const { tissue = 0 } = o
-  return slidesAt(path, o, tissue > 0 ? await tissueAt(path, o) : undefined).data
+  const { tissue = 0, blocks } = o
+  return slidesAt(path, o, tissue > 0 || blocks !== undefined ? await tissueAt(path, o) : undefined).data
 }

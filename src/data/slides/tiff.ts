@@ -3,6 +3,7 @@
 // sizes above the limits are refused. (TIFF 6.0, sections 2 and 15; BigTIFF; Aperio's ImageDescription; OME-TIFF's SubIFDs.)
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import * as E from 'fp-ts/Either'
+import { GEO_TAGS, type Georeference } from '../../files/georeference'
 import type { Either } from 'fp-ts/Either'
 
 /** The place of a level for sharp: a page, or a directory below a page. */
@@ -45,6 +46,8 @@ export interface Pyramid {
   readonly levels: readonly Level[]
   /** The value of pixels without data. */
   readonly noData?: number
+  /** The place of the finest level on the earth, if the file states it. */
+  readonly georeference?: Georeference
   /** The text of the first directory: a scanner's parameters, or the kind of a prediction. */
   readonly description: string
 }
@@ -73,6 +76,7 @@ const TYPE_BYTES: Readonly<Record<number, number>> = {
   ...{ 1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8 },
 }
 const RATIONAL = 5
+const DOUBLE = 12
 
 const MOST_DIRECTORIES = 1000
 const MOST_ENTRIES = 4096
@@ -121,7 +125,7 @@ const numberAt = ({ isLittle }: Form, b: Buffer, at: number, bytes: number): num
   return Number(isLittle ? b.readBigUInt64LE(at) : b.readBigUInt64BE(at))
 }
 
-const WANTED: ReadonlySet<number> = new Set(Object.values(TAG))
+const WANTED: ReadonlySet<number> = new Set([...Object.values(TAG), ...Object.values(GEO_TAGS)])
 
 const headOf = (bytes: Bytes): { readonly form: Form; readonly first: number } => {
   const head = bytes.at(0, 16)
@@ -156,7 +160,9 @@ const directoryAt = (bytes: Bytes, form: Form, offset: number): { readonly entri
     const of = (k: number): number =>
       type === RATIONAL
         ? numberAt(form, value, 8 * k, 4) / Math.max(1, numberAt(form, value, 8 * k + 4, 4))
-        : numberAt(form, value, each * k, each)
+        : type === DOUBLE
+          ? value[form.isLittle ? 'readDoubleLE' : 'readDoubleBE'](each * k)
+          : numberAt(form, value, each * k, each)
     entries.set(
       tag,
       Array.from({ length: n }, (_, k) => of(k)),
@@ -180,6 +186,24 @@ const micronsOf = (d: Directory): number | undefined => {
   if (stated > 0) return stated
   const perCentimetre = first(d, TAG.unit, 2) === 3 ? first(d, TAG.xResolution, 0) : 0
   return perCentimetre > 0 ? 10_000 / perCentimetre : undefined
+}
+
+/** A file without a coordinate system, or with numbers that are not finite, has no place. */
+const georeferenceOf = (d: Directory): Georeference | undefined => {
+  const [pixelScale, tiepoints, matrix] = [d.get(GEO_TAGS.pixelScale), d.get(GEO_TAGS.tiepoints), d.get(GEO_TAGS.matrix)]
+  const [keys, doubles] = [d.get(GEO_TAGS.keys), d.get(GEO_TAGS.doubles)]
+  const isPlaced = (pixelScale?.length === 3 && tiepoints !== undefined) || matrix?.length === 16
+  if (!keys || !isPlaced || ![pixelScale, tiepoints, matrix, doubles].every((list) => list?.every(Number.isFinite) ?? true))
+    return undefined
+  const text = textOf(d, GEO_TAGS.text)
+  return {
+    keys,
+    ...(pixelScale ? { pixelScale } : {}),
+    ...(tiepoints ? { tiepoints } : {}),
+    ...(matrix ? { matrix } : {}),
+    ...(doubles ? { doubles } : {}),
+    ...(text === '' ? {} : { text }),
+  }
 }
 
 const levelOf = (d: Directory, place: Place): Level => {
@@ -246,11 +270,13 @@ const pyramidOf = (bytes: Bytes): Pyramid => {
   const levels = [finest, ...others.filter((l) => l.isTiled === finest.isTiled && l.width < finest.width && sameRatio(finest, l))]
   const microns = micronsOf(entries)
   const noData = Number.parseFloat(textOf(entries, TAG.noData))
+  const georeference = georeferenceOf(entries)
   return {
     levels: [...levels]
       .sort((a, b) => b.width - a.width)
       .map((l) => (microns === undefined ? l : { ...l, microns: (microns * finest.width) / l.width })),
     ...(Number.isFinite(noData) ? { noData } : {}),
+    ...(georeference ? { georeference } : {}),
     description: textOf(entries, TAG.description, 'utf8'),
   }
 }

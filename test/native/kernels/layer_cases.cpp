@@ -50,7 +50,14 @@ Family batchnorm_family(Random& r) {
                   1};
   const Array mean = r.normal(per_channel), variance = r.positive(per_channel);
   const Call running{OpKind::bn_running, {0.1, count + 1}, {s, parameter(mean, 1), parameter(variance, 1)}, {}, 0, {}, false, -1, {1, 2}};
-  f.calls = {statistics, apply, reduce, data, running};
+  Array mask({in[0], 1, in[2], in[3]});
+  for (double& v : mask.data) v = double(r.between(0, 1));
+  const Array inside = reference({OpKind::bn_stats, {}, {tensor(mask)}, {parameter(Array({4, 1, 1, 1}), 2)}, 0})[0];
+  const Operand m = parameter(inside, 2), sum = parameter(Array(per_channel), 1);
+  const Call masked{OpKind::masked_stats, {count}, {s, m}, {parameter(Array(moments), 2), parameter(Array(moments), 2)}, 0};
+  const Call sums{OpKind::masked_sums, {count}, {parameter(totals[0], 1), parameter(totals[1], 1), m}, {sum, sum}, 0};
+  const Call inner{OpKind::bn_masked_apply, attrs, {tensor(x), s, g, b, m}, {tensor(Array(in))}, 5};
+  f.calls = {statistics, apply, reduce, data, running, masked, sums, inner};
   const auto normalised = [statistics, apply](const Array& moved) {
     Call first = statistics, second = apply;
     first.ins[0].value = second.ins[0].value = moved;

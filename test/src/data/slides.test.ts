@@ -354,6 +354,53 @@ test('a network trains on the tiles with tissue, to the bits of the same pixels 
   assert.is(trained.weightsSha256, (await train(net, plan, { ...o, data: inMemory })).weightsSha256)
 })
 
+test('blocks without tissue become 0, and a canvas continues a slide with 0', async () => {
+  const file = at('regions.tif')
+  const [plain, cleared, placed] = [
+    own(await slides(file)),
+    own(await slides(file, { blocks: 32 })),
+    own(await slides(file, { blocks: 32, canvas: [1000, 1400] })),
+  ]
+  assert.equal(typeof placed.size === 'function' && placed.size(0), [1000, 1400])
+  const hasTissue = (y: number, x: number): boolean => {
+    const [top, left] = [y - (y % 32), x - (x % 32)]
+    return top + 32 > 200 && top < 600 && left + 32 > 300 && left < 900
+  }
+  for (const r of [
+    { top: 0, left: 0, height: 900, width: 1300 },
+    { top: 190, left: 285, height: 50, width: 77 },
+    { top: 10, left: 20, height: 30, width: 40 },
+  ]) {
+    const [a, b, c] = await Promise.all(
+      [plain, cleared, placed].map(async (d) => Uint8Array.from((await d.read(0, r)).input as Uint8Array)),
+    )
+    const expected = a!.map((v, i) => {
+      const pixel = Math.floor(i / 3)
+      return hasTissue(r.top + Math.floor(pixel / r.width), r.left + (pixel % r.width)) ? v : 0
+    })
+    assert.equal(b, expected)
+    assert.equal(c, expected)
+  }
+  const beyond = await placed.read(0, { top: 850, left: 1250, height: 150, width: 150 })
+  assert.ok((beyond.input as Uint8Array).every((v) => v === 0))
+  // Without blocks, the pixels of the slide stay.
+  const canvas = own(await slides(file, { canvas: [1000, 1400] }))
+  const corner = { top: 880, left: 1290, height: 30, width: 20 }
+  const [all, part] = [
+    (await canvas.read(0, corner)).input as Uint8Array,
+    (await plain.read(0, { ...corner, height: 20, width: 10 })).input as Uint8Array,
+  ]
+  const placedPart = new Uint8Array(all.length)
+  for (let y = 0; y < 20; y++) placedPart.set(part.subarray(y * 30, y * 30 + 30), y * 60)
+  assert.equal(all, placedPart)
+  for (const [o, reason] of [
+    [{ canvas: 800 }, /has 900 x 1300 pixels at this level, more than the canvas of 800 x 800/],
+    [{ canvas: 2000, tiles: 100 }, /canvas is for whole slides/],
+    [{ blocks: 0 }, /blocks is 0; allowed: whole numbers of at least 1/],
+  ] as const)
+    assert.match(await refusal(slides(file, o)), reason)
+})
+
 test('a slide is predicted by bands, at the size of its level', async () => {
   const net = model([1, 3, 100, 100], body(3))
   const weights = at('body.safetensors')

@@ -24,6 +24,7 @@ import {
 import { openSlide, regionOf } from '../../../src/data/slides/slide'
 import { tiffPyramid } from '../../../src/data/slides/tiff'
 import { bigTiffInto, type BigTiff } from '../../../src/files/bigtiff'
+import { type Georeference, resizedGeoreference } from '../../../src/files/georeference'
 import { levelsOf } from '../../../src/files/pyramid'
 import { fillWhole } from '../../../src/files/whole'
 import { slideFile } from '../../../src/predict/slidefile'
@@ -50,6 +51,12 @@ const written = (name: string, o: Partial<BigTiff<'u8'>>, rowsAtOnce: number): s
   rows.end()
   file.done()
   return at(name)
+}
+
+const pyramidOf = (file: string) => {
+  const read = tiffPyramid(file)
+  if (isLeft(read)) throw new Error(read.left)
+  return read.right
 }
 
 /** The most frequent label of four, the first of equals, over a whole level. */
@@ -176,6 +183,49 @@ test('places and models that do not fit are refused', async () => {
   const perImage = stage(one, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
   assert.match(await refusal(predict(one, perImage, { ...o, out: at('x') })), /needs a result per pixel, but the model gives one/)
   assert.not.ok(existsSync(at('x.npy')) || existsSync(at('x')))
+})
+
+/** UTM zone 32 N, 10 m per pixel; pixels are areas, as without key 1025, or points. */
+const placeOf = (points: boolean): Georeference => ({
+  keys: [1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, points ? 2 : 1, 3072, 0, 1, 32632],
+  pixelScale: [10, 10, 0],
+  tiepoints: [0, 0, 0, 500_000, 5_400_000, 0],
+  text: 'WGS 84|',
+})
+
+test('the place on the earth is kept, at another size too', async () => {
+  for (const points of [false, true]) {
+    const place = placeOf(points)
+    const { levels, georeference } = pyramidOf(written(`placed-${points}.tif`, { georeference: place }, 50))
+    assert.equal(georeference, place)
+    assert.is(levels.length, 3)
+    // Half the size: the corner of the image stays where it is.
+    const half = resizedGeoreference(place, 2, 2)
+    assert.equal(half.pixelScale, [20, 20, 0])
+    assert.equal(half.tiepoints, points ? [-0.25, -0.25, 0, 500_000, 5_400_000, 0] : place.tiepoints)
+    const cornerOf = ({ pixelScale, tiepoints }: Georeference): number =>
+      tiepoints![3]! + (points ? -0.5 - tiepoints![0]! : -tiepoints![0]!) * pixelScale![0]!
+    assert.is(cornerOf(half), cornerOf(place))
+    const matrix = [10, 1, 0, 7, 2, -10, 0, 9, 0, 0, 1, 0, 0, 0, 0, 1]
+    const at = ([a, b, , d]: readonly number[], x: number, y: number): number => a! * x + b! * y + d!
+    const moved = resizedGeoreference({ keys: place.keys, matrix }, 2, 4).matrix!
+    const corner = points ? -0.5 : 0
+    assert.is(at(moved, corner, corner), at(matrix, corner, corner))
+    assert.is(at(moved, corner + 3, corner + 5), at(matrix, corner + 6, corner + 20))
+  }
+})
+
+test('a prediction of a GeoTIFF has its place', async () => {
+  const net = model([1, 1, 100, 100], seq(fromBytes(), conv2d('c', 3, 3, { stride: 2 })))
+  const weights = at('placed.safetensors')
+  await train(net, stage(net, { algorithms: 'fixed', loss: crossEntropy }), { steps: 1, seed: 1, save: weights })
+  const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  const data = await slides(written('earth.tif', { georeference: placeOf(false) }, 50))
+  const { files } = await predict(net, plan, { weights, data, out: at('placed'), format: 'tiff' })
+  const { levels, georeference } = pyramidOf(files!.find((f) => f.endsWith('.tif'))!)
+  assert.equal([levels[0]!.width, levels[0]!.height], [351, 262])
+  // The network has stride 2.
+  assert.equal(georeference, { ...placeOf(false), pixelScale: [20, 20, 0] })
 })
 
 test.run()

@@ -1,0 +1,34 @@
+// Batch norm over the pixels of a mask: its statistics and totals; the rest are the kernels of batch norm.
+#include "ops/masked.hpp"
+
+#include "ref/kernels.hpp"
+
+namespace spillway::ref {
+namespace {
+
+struct MaskedStats {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const ops::Inside n = ops::inside_of(ops::Statistics<T>(c.ins[1]), double(MaskedStatsAttrs::read(c.attrs).count));
+    const ops::Statistics<T> all(c.ins[0]), masked(c.outs[0]), running(c.outs[1]);
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) ops::put_both_masked(all, n, ch, masked, running);
+  }
+};
+
+struct MaskedSums {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const double factor = ops::factor_of(ops::inside_of(ops::Statistics<T>(c.ins[2]), double(MaskedSumsAttrs::read(c.attrs).count)));
+    for (int i = 0; i < 2; i++) {
+      const Tensor<T> sum(c.ins[i]), total(c.outs[i]);
+      for (int64_t ch = 0; ch < c.ins[i].dims[0]; ch++) total[ch] = T(double(sum[ch]) * factor);
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry masked_stats = entry<MaskedStats>();
+const KernelEntry masked_sums = entry<MaskedSums>();
+
+}  // namespace spillway::ref
