@@ -48,10 +48,24 @@ def relu(a, x):
     return F.relu(x, inplace=True) if a["slope"] == 0 else F.leaky_relu(x, a["slope"], inplace=True)
 
 
+def of_pixels(f, x):
+    """f on the channels of each pixel, innermost: without a copy of tensors that lie channels-last."""
+    return f(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def drop_images(a, x):
+    return x * x.new_empty(x.shape[0], 1, 1, 1).bernoulli_(1 - a["p"]).div_(1 - a["p"])
+
+
 RULES = {
     "conv2d": conv2d,
-    "linear": lambda a, x, w, b=None: F.linear(x.flatten(1), w, b)[:, :, None, None],
+    "linear": lambda a, x, w, b=None: of_pixels(lambda x: F.linear(x, w, b), x),
     "relu": relu,
+    "relu6": lambda a, x: F.relu6(x, inplace=True),
+    "gelu": lambda a, x: F.gelu(x),
+    "layer_norm": lambda a, x, gamma, beta: of_pixels(lambda x: F.layer_norm(x, gamma.shape, gamma, beta, a["eps"]), x),
+    "scale": lambda a, x, factor: x * factor,
+    "drop_images": drop_images,
     "max_pool": lambda a, x: F.max_pool2d(x, both(a, "kernel"), both(a, "stride"), (a["padTop"], a["padLeft"]), 1, bool(a["ceil"])),
     "avg_pool": avg_pool,
     "global_avg_pool": lambda a, x: F.adaptive_avg_pool2d(x, 1),

@@ -13,6 +13,7 @@ import { COLD, type Cold, measureCold, plottedCold, showCold } from './cold'
 import { type InCore, measureInCore, showInCore } from './incore'
 import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
 import { type Group, plot, type Timed, timesOf } from './plot'
+import { measureRoofline, plottedRoofline, ROOFLINES, type Roofline, showRoofline } from './roofline'
 import { geomean, machineFacts, MODES, type Options } from './sides'
 import { measureTiles, plottedTiles, showTiles, TILED } from './tiles'
 import { measureVersions, plottedVersions, showVersions, type Versions } from './versions'
@@ -99,6 +100,14 @@ const SUITES: Readonly<Record<string, Suite>> = {
     means: versionsMeans,
     title: 'Milliseconds of a training step before and now',
     plotted: plottedVersions,
+  }),
+  roofline: suite({
+    cases: ROOFLINES,
+    measure: measureRoofline,
+    show: showRoofline,
+    means: (cases: readonly Roofline[]) => ({ geomeanRatio: geomean(cases.map((r) => r.ratio)) }),
+    title: 'Milliseconds of a training step, and the least that the processor allows',
+    plotted: plottedRoofline,
   }),
   weights: suite({
     cases: WEIGHTED,

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "cpu/stored.hpp"
+#include "ops/elementary.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -85,7 +86,8 @@ struct Group {
       most = std::max(most, scores[j]);
     }
     double sum = 0;
-    for (int64_t j = 0; j < tokens; j++) sum += double(scores[j] = std::exp(scores[j] - most));
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < tokens; j++) sum += double(scores[j] = ops::exponential_of_negative(scores[j] - most));
     const float share = float(1 / sum);
 #pragma omp simd
     for (int64_t j = 0; j < tokens; j++) scores[j] *= share;

@@ -40,33 +40,11 @@ struct Reduction : PlainKernel {
 };
 
 struct BnStats : PlainKernel {
-  static int64_t sums_bytes(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
-  /// The first pixel's channels as floats lie behind the sums where they are not so in memory.
-  static int64_t workspace(const KernelCall& c) {
-    return sums_bytes(c) + (is_bf16(c.ins[0]) ? c.ins[0].dims[1] * int64_t(sizeof(float)) : 0);
-  }
-  static const float* first_pixel(const KernelCall& c) {
-    const View& x = c.ins[0];
-    if (!is_bf16(x)) return floats(x);
-    float* const as_floats = reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums_bytes(c));
-    to_floats(static_cast<const Bf16*>(x.data), as_floats, x.dims[1]);
-    return as_floats;
-  }
+  static int64_t workspace(const KernelCall& c) { return Deviations::bytes(c.ins[0]); }
   static void run(const KernelCall& c) {
-    const int64_t channels = c.ins[0].dims[1];
-    const double count = double(ops::pixels(c.ins[0]));
-    double* sums = static_cast<double*>(c.workspace);
-    // Deviations from the first pixel: squares of a mean far from zero would cancel.
-    const float* pivot = first_pixel(c);
-    const Summands<1, 1> of{{&c.ins[0], 1}, {}, {pivot}};
-    // A float loses less in the square of a difference of two bf16 than these have lost by
-    // rounding.
-    is_bf16(c.ins[0]) ? channel_sums<float, 2>(of, sums, squared_deviations) : channel_sums<double, 2>(of, sums, squared_deviations);
+    const Deviations deviations(c.ins[0], c.workspace);
     const ops::Statistics<float> stats(c.outs[0]);
-    for (int64_t ch = 0; ch < channels; ch++) {
-      const double sum = sums[ch], squares = sums[channels + ch];
-      stats.put(ch, double(pivot[ch]) + sum / count, std::max(0.0, squares - sum * sum / count));
-    }
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) stats.put(ch, deviations.mean(ch), deviations.square(ch));
   }
 };
 

@@ -40,8 +40,17 @@ inline BlockBits bf16_bits(const Block& b) {
   const BlockBits up = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
   return b != b ? quiet : up;
 }
+/// The processor's own conversion, where there is one, rounds in the same way, but it takes denormals for zeros: for them, the other.
+inline Bf16Block nearest_bf16(const Block& b) {
+#ifdef __AVX512BF16__
+  constexpr int denormal = 0x20;
+  const __m512 lanes = std::bit_cast<__m512>(b);
+  if (__builtin_expect(_mm512_fpclass_ps_mask(lanes, denormal) == 0, 1)) return std::bit_cast<Bf16Block>(_mm512_cvtneps_pbh(lanes));
+#endif
+  return __builtin_convertvector(bf16_bits(b), Bf16Block);
+}
 inline void store_block(Bf16* to, const Block& b) {
-  const Bf16Block bits = __builtin_convertvector(bf16_bits(b), Bf16Block);
+  const Bf16Block bits = nearest_bf16(b);
   std::memcpy(to, &bits, sizeof bits);
 }
 /// Two blocks as bf16, lane by lane side by side.

@@ -1,7 +1,7 @@
 // Sums over the pixels of a value, one for each channel, in double. Rows are cut into blocks by their number only; each
 // block's partial sums are merged in block order. Invariant: the same bits for any number of threads.
-// In: views of one box, stored alike, per-channel constants, and terms(elements, constants) that gives one pixel's share in Element (float:
-// four pixels' shares are added before they become doubles), for one channel or as many as a register holds alike.
+// In: views of one box, stored alike, per-channel constants, and terms(elements, constants) that gives one pixel's share in Element, for
+// one channel or as many as a register holds alike. Floats add a few pixels' shares before they become doubles.
 // Out: `Sums` totals per channel at the head of the scratch.
 #pragma once
 #include <cstring>
@@ -76,7 +76,9 @@ struct Summands {
 struct Stretch {
   int64_t row, from, to;
 };
-constexpr int64_t stretch_pixels = 4;
+/// A sum of one operand has registers left for more.
+template <size_t N>
+constexpr int64_t stretch_pixels = N == 1 ? 8 : 4;
 
 /// One of the walked views, at the channel of a pixel. `line` prefetches the next contiguous run in memory order, because the
 /// walk over the channels of pixels has another order. Without it, memory gives a third of its rate.
@@ -86,10 +88,10 @@ struct Walker {
   int64_t step;
   const T* line;
   Walker() = default;
-  Walker(const View& v, Stretch s, int64_t channel)
+  Walker(const View& v, Stretch s, int64_t channel, int64_t ahead)
       : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel),
         step(v.strides[3]),
-        line(at + stretch_pixels * step + (stretch_pixels - 1) * channel) {}
+        line(at + ahead * step + (ahead - 1) * channel) {}
   template <class V>
   void take(V& element, int64_t width) {
     __builtin_prefetch(line);
@@ -104,8 +106,8 @@ template <class T, class V, int64_t width, int Sums, size_t N, size_t K, bool Si
 void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
                  const Term& term) {
   std::array<Walker<T>, N> walkers;
-  walkers[0] = Walker<T>(part, s, first);
-  for (size_t i = 1; i < N; i++) walkers[i] = Walker<T>(*of.whole[i - 1], s, from + first);
+  walkers[0] = Walker<T>(part, s, first, stretch_pixels<N>);
+  for (size_t i = 1; i < N; i++) walkers[i] = Walker<T>(*of.whole[i - 1], s, from + first, stretch_pixels<N>);
   std::array<V, K> constants;
   for (size_t i = 0; i < K; i++) load(of.constants[i] + from + first, constants[i]);
   std::array<V, Sums> totals{};
@@ -129,8 +131,8 @@ void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, do
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
   const int64_t pixels = of.parts[0].dims[3];
-  for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels) {
-    const Stretch stretch{row, pixel, std::min(pixels, pixel + stretch_pixels)};
+  for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels<N>) {
+    const Stretch stretch{row, pixel, std::min(pixels, pixel + stretch_pixels<N>)};
     int64_t from = 0;
     for (uint32_t i = 0; i < of.parts.count; i++) {
       const View& part = of.parts[i];
@@ -162,10 +164,47 @@ void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term&
     for (int64_t i = 0; i < width; i++) scratch[i] += scratch[block * width + i];
 }
 
-/// Deviations from a centre and their squares.
-inline constexpr auto squared_deviations = [](const auto& element, const auto& centre) {
-  const auto deviation = element[0] - centre[0];
-  return std::array{deviation, deviation * deviation};
+/// Writes a value near each channel's mean: that of a few pixels, spaced evenly. Squares of deviations from it are of the variance's size,
+/// so that little is lost in floats.
+inline void near_means(const View& x, float* into) {
+  const int64_t channels = x.dims[1], all = ops::pixels(x), few = std::min<int64_t>(all, 16);
+  const auto pixel = [&](int64_t i) {
+    const int64_t at = i * all / few, row = at / x.dims[3];
+    return std::array{row / x.dims[2], row % x.dims[2], at % x.dims[3]};
+  };
+  std::fill_n(into, channels, 0.0f);
+  with_element(x, [&](auto stored) {
+    for (int64_t i = 0; i < few; i++) {
+      const auto [b, h, w] = pixel(i);
+      const auto* const from = pixel_of<decltype(stored)>(x, b, h, w);
+#pragma omp simd
+      for (int64_t ch = 0; ch < channels; ch++) into[ch] += float(from[ch]) / float(few);
+    }
+  });
+}
+
+/// Sums of deviations from near_means(), and of their squares, for each channel of x.
+struct Deviations {
+  static int64_t bytes(const View& x) { return channel_sums_bytes<2>(x) + x.dims[1] * int64_t(sizeof(float)); }
+  Deviations(const View& x, void* scratch)
+      : sums(static_cast<double*>(scratch)),
+        squares(sums + x.dims[1]),
+        pivot(reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + channel_sums_bytes<2>(x))),
+        pixels(double(ops::pixels(x))) {
+    near_means(x, pivot);
+    const Summands<1, 1> of{{&x, 1}, {}, {pivot}};
+    channel_sums<float, 2>(of, sums, [](const auto& element, const auto& centre) {
+      const auto deviation = element[0] - centre[0];
+      return std::array{deviation, deviation * deviation};
+    });
+  }
+  double mean(int64_t c) const { return double(pivot[c]) + sums[c] / pixels; }
+  /// The sum of squared deviations from the mean.
+  double square(int64_t c) const { return std::max(0.0, squares[c] - sums[c] * sums[c] / pixels); }
+
+  double *sums, *squares;
+  float* pivot;
+  double pixels;
 };
 
 /// The second element times the first one's deviation from a centre, and the second element.

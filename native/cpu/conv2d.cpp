@@ -1,6 +1,10 @@
-// Convolution and its gradients: directly on oneDNN, by Winograd's algorithm, or tap by tap.
+// Convolution and its gradients: directly on oneDNN or, for depthwise weight gradients, on own kernels; by Winograd's algorithm; or tap by
+// tap.
+#include <optional>
+
 #include "cpu/conv2d_winograd.hpp"
 #include "cpu/convolution.hpp"
+#include "cpu/depthwise.hpp"
 #include "cpu/laid.hpp"
 #include "cpu/rectify.hpp"
 #include "cpu/taps.hpp"
@@ -68,6 +72,40 @@ struct BackwardWeights {
   static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.backward_weights(c); }
 };
 
+/// The weight gradient without another algorithm: of a depthwise convolution by own kernels.
+class DirectWeights {
+ public:
+  explicit DirectWeights(const KernelCall& c) {
+    const ops::Conv2d g = BackwardWeights::geometry(c);
+    if (depthwise::applies(g))
+      own_bytes_ = depthwise::workspace_bytes(g);
+    else
+      convolution_.emplace(c);
+  }
+  int64_t workspace_bytes() const { return convolution_ ? convolution_->workspace_bytes() : own_bytes_; }
+  void compile() const {
+    if (convolution_) convolution_->compile();
+  }
+  void run(const KernelCall& c) {
+    if (convolution_)
+      convolution_->run(c);
+    else
+      depthwise::backward_weights(c, BackwardWeights::geometry(c));
+  }
+
+ private:
+  std::optional<DirectConvolution<BackwardWeights>> convolution_;
+  int64_t own_bytes_ = 0;
+};
+template <class Way>
+struct DirectOf {
+  using type = DirectConvolution<Way>;
+};
+template <>
+struct DirectOf<BackwardWeights> {
+  using type = DirectWeights;
+};
+
 /// Fewer channels than this leave most of a vector empty.
 constexpr int64_t least_channels = 16;
 bool has_many_channels(const ops::Conv2d& g) { return std::min(g.in_channels, g.out_channels) >= least_channels; }
@@ -115,9 +153,9 @@ class Taps {
 template <class Way>
 constexpr KernelEntry ways() {
 #ifdef SPILLWAY_WITHOUT_ONEDNN
-  return entry<DirectConvolution<Way>, Winograd<Way>>();
+  return entry<typename DirectOf<Way>::type, Winograd<Way>>();
 #else
-  return entry<DirectConvolution<Way>, Winograd<Way>, Taps<Way>>();
+  return entry<typename DirectOf<Way>::type, Winograd<Way>, Taps<Way>>();
 #endif
 }
 

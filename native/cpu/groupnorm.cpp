@@ -22,37 +22,22 @@ struct GroupMoments {
 };
 
 struct GroupNormStats : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(image_of(c.ins[0], 0)); }
+  static int64_t workspace(const KernelCall& c) { return Deviations::bytes(image_of(c.ins[0], 0)); }
   static void run(const KernelCall& c) {
-    const int64_t channels = c.ins[0].dims[1], groups = GroupNormStatsAttrs::read(c.attrs).groups, size = channels / groups;
-    const double pixels = double(c.ins[0].dims[2] * c.ins[0].dims[3]);
-    double* sums = static_cast<double*>(c.workspace);
+    const int64_t groups = GroupNormStatsAttrs::read(c.attrs).groups, size = c.ins[0].dims[1] / groups;
     for (int64_t image = 0; image < c.ins[0].dims[0]; image++) {
-      const View x = image_of(c.ins[0], image);
-      // Deviations from the first pixel: squares of a mean far from zero would cancel.
-      const float* pivot = floats(x);
-      const Summands<1, 1> of{{&x, 1}, {}, {pivot}};
-      channel_sums<double, 2>(of, sums, squared_deviations);
+      const Deviations deviations(image_of(c.ins[0], image), c.workspace);
       const ops::Statistics<float> stats(c.outs[0], image);
-      for (int64_t g = 0; g < groups; g++) put_group(stats, g, {pivot, sums, sums + channels, g * size, size, pixels});
+      for (int64_t g = 0; g < groups; g++) put_group(stats, g, deviations, g * size, (g + 1) * size);
     }
   }
 
  private:
-  struct Group {
-    const float* pivot;
-    const double *sums, *squares;
-    int64_t first, size;
-    double pixels;
-    double mean(int64_t c) const { return double(pivot[first + c]) + sums[first + c] / pixels; }
-    double deviation(int64_t c) const { return std::max(0.0, squares[first + c] - sums[first + c] * sums[first + c] / pixels); }
-  };
-
-  /// The channels' statistics, merged.
-  static void put_group(const ops::Statistics<float>& stats, int64_t group, const Group& of) {
+  /// The statistics of channels [first, end), merged.
+  static void put_group(const ops::Statistics<float>& stats, int64_t group, const Deviations& of, int64_t first, int64_t end) {
     double mean = 0, squares = 0;
-    for (int64_t c = 0; c < of.size; c++) mean += of.mean(c) / double(of.size);
-    for (int64_t c = 0; c < of.size; c++) squares += of.deviation(c) + of.pixels * (of.mean(c) - mean) * (of.mean(c) - mean);
+    for (int64_t c = first; c < end; c++) mean += of.mean(c) / double(end - first);
+    for (int64_t c = first; c < end; c++) squares += of.square(c) + of.pixels * (of.mean(c) - mean) * (of.mean(c) - mean);
     stats.put(group, mean, squares);
   }
 };

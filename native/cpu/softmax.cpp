@@ -1,8 +1,8 @@
 // Softmax over the channels of a pixel, and its gradient, which reads y; in place or not.
-#include <cmath>
 #include <limits>
 
 #include "cpu/runs.hpp"
+#include "ops/elementary.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -24,9 +24,12 @@ struct Softmax : PlainKernel {
       const float* const from = pixel_of(x, b, h, w);
       float* const to = pixel_of(y, b, h, w);
       float most = -std::numeric_limits<float>::infinity(), sum = 0;
+#pragma omp simd reduction(max : most)
       for (int64_t i = 0; i < channels; i++) most = std::max(most, from[i]);
-      for (int64_t i = 0; i < channels; i++) sum += to[i] = std::exp(from[i] - most);
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < channels; i++) sum += to[i] = ops::exponential_of_negative(from[i] - most);
       const float share = 1 / sum;
+#pragma omp simd
       for (int64_t i = 0; i < channels; i++) to[i] *= share;
     });
   }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/bf16.hpp"
+#include "cpu/blocks.hpp"
 #include "cpu/kernels.hpp"
 
 namespace spillway::cpu {
@@ -43,8 +44,9 @@ inline void to_floats(const Bf16* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = float(from[i]);
 }
 inline void store(const float* from, Bf16* to, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) to[i].bits = Bf16::rounded(from[i]);
+  int64_t i = 0;
+  for (; i + block_width <= n; i += block_width) store_block(to + i, load_block(from + i));
+  for (; i < n; i++) to[i] = Bf16(from[i]);
 }
 inline void store(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
 

@@ -14,11 +14,8 @@ struct Unary : PlainKernel {
       each_run<2>({&c.outs[0], &c.ins[0]}, [f](Pointers<2> at, int64_t n) {
         float *const y = at[0], *const x = at[1];
         const auto function = f;
-        if constexpr (decltype(f)::simd_value)
 #pragma omp simd
-          for (int64_t i = 0; i < n; i++) y[i] = function.value(x[i]);
-        else
-          for (int64_t i = 0; i < n; i++) y[i] = function.value(x[i]);
+        for (int64_t i = 0; i < n; i++) y[i] = function.value(x[i]);
       });
     });
   }
@@ -31,11 +28,8 @@ struct UnaryBackward : PlainKernel {
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [f](Pointers<3> at, int64_t n) {
         float *const dx = at[0], *const value = at[1], *const dy = at[2];
         const auto function = f;
-        if constexpr (decltype(f)::simd_gradient)
 #pragma omp simd
-          for (int64_t i = 0; i < n; i++) dx[i] = function.gradient(value[i], dy[i]);
-        else
-          for (int64_t i = 0; i < n; i++) dx[i] = function.gradient(value[i], dy[i]);
+        for (int64_t i = 0; i < n; i++) dx[i] = function.gradient(value[i], dy[i]);
       });
     });
   }

@@ -46,17 +46,31 @@ void average(T* y, const View& x, int64_t b, const Between& rows, const Between&
   });
 }
 
+/// The places of a view's rows (axis 2) or columns (axis 3) in the other image: each takes two divisions, and is used for every pixel of a
+/// column or row.
+struct Places {
+  static int64_t bytes(const View& v, int axis) { return v.dims[axis] * int64_t(sizeof(Between)); }
+  Places(const Resampling& r, const View& v, int axis, void* memory) : places(static_cast<Between*>(memory)), first(v.origin[axis]) {
+    for (int64_t i = 0; i < v.dims[axis]; i++) places[i] = r.at(first + i);
+  }
+  const Between& operator[](int64_t place) const { return places[place - first]; }
+  Between* places;
+  int64_t first;
+};
+
 struct Upsample : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return Places::bytes(c.outs[0], 3); }
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(c.attrs));
+    const Places columns_of(g.w, y, 3, c.workspace);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t b = 0; b < y.dims[0]; b++)
       for (int64_t oy = y.origin[2]; oy < ops::upper(y, 2); oy++) {
         const Between rows = g.h.at(oy);
         for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) {
-          const Between columns = g.w.at(ox);
+          const Between& columns = columns_of[ox];
           if (rows.alike) {
             average(at_image<T>(y, b, oy, ox), x, b, rows, columns);
             continue;
@@ -93,13 +107,17 @@ void add_scaled(float* sum, const T* gradient, float weight, int64_t channels) {
 }
 
 struct UpsampleBackward : GatheringKernel {
+  static int64_t places_bytes(const KernelCall& c) { return (Places::bytes(c.ins[0], 2) + Places::bytes(c.ins[0], 3) + 63) / 64 * 64; }
+  static int64_t workspace(const KernelCall& c) { return places_bytes(c) + GatheringKernel::workspace(c); }
   template <class T>
   static void run(const KernelCall& c) {
     const View& dy = c.ins[0];
     const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(c.attrs));
+    std::byte* const memory = static_cast<std::byte*>(c.workspace);
+    const Places columns_of(g.w, dy, 3, memory), rows_of(g.h, dy, 2, memory + Places::bytes(dy, 3));
     const auto reaching = [&](Rows rows) { return made_of(g.h, dy, rows); };
-    gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows mine) {
-      const Between rows = g.h.at(oy), columns = g.w.at(ox);
+    gather_stripes(c.outs[0], dy, memory + places_bytes(c), reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows mine) {
+      const Between &rows = rows_of[oy], &columns = columns_of[ox];
       const T* const gradient = at_image<T>(dy, b, oy, ox);
       for (int64_t h = std::max(rows.first, mine.lo); h <= std::min(rows.second, mine.hi - 1); h++)
         for (int64_t w = columns.first; w <= columns.second; w++)

@@ -1,6 +1,6 @@
-// Legality of cross-entropy and Dice: x [B,C,H,W], labels [B,1,H,W], loss [1]; and the losses per element as functions of an element and
-// its target, one definition for all devices: a line of the table in staging/ops/loss.ts and a struct of its operator's name are a
-// loss. One with options is made from its attributes.
+// Legality of cross-entropy and Dice: x [B,C,H,W], labels [B,1,H,W], loss [1]. Losses per element are functions of an element and its
+// target, one definition for all devices. R is the computing type. A line of the table in staging/ops/loss.ts and a struct of its
+// operator's name are a loss. One with options is made from its attributes.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,6 +10,7 @@
 
 #include "ops/both.hpp"
 #include "ops/check.hpp"
+#include "ops/elementary.hpp"
 
 namespace spillway::ops {
 
@@ -218,60 +219,101 @@ using ElementLossAttrs = MseAttrs;
 namespace element_loss {
 
 struct mse {
-  SPILLWAY_BOTH double value(double x, double t) const { return (x - t) * (x - t); }
-  SPILLWAY_BOTH double slope(double x, double t) const { return 2 * (x - t); }
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    return (x - t) * (x - t);
+  }
+  template <class R>
+  SPILLWAY_BOTH R slope(R x, R t) const {
+    return 2 * (x - t);
+  }
 };
 
 struct l1 {
-  SPILLWAY_BOTH double value(double x, double t) const { return std::abs(x - t); }
-  SPILLWAY_BOTH double slope(double x, double t) const { return double(x > t) - double(x < t); }
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    return std::abs(x - t);
+  }
+  template <class R>
+  SPILLWAY_BOTH R slope(R x, R t) const {
+    return R(x > t) - R(x < t);
+  }
+};
+
+/// The probability that a logit states, and that of the other class: near 1, their difference from 1 would cancel.
+template <class R>
+struct Odds {
+  R yes, no;
+  SPILLWAY_BOTH explicit Odds(R x) {
+    const R e = exponential_of_negative(x < 0 ? x : -x), larger = 1 / (1 + e), smaller = e / (1 + e);
+    yes = x < 0 ? smaller : larger;
+    no = x < 0 ? larger : smaller;
+  }
+  /// yes - t.
+  SPILLWAY_BOTH R excess(R t) const { return yes * (1 - t) - no * t; }
 };
 
 /// In the form that neither overflows nor cancels.
 struct bce_with_logits {
-  SPILLWAY_BOTH double value(double x, double t) const { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
-  SPILLWAY_BOTH double slope(double x, double t) const {
-    const double e = std::exp(-std::abs(x));
-    return (x >= 0 ? 1 : e) / (1 + e) - t;
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    return (x > 0 ? x : R(0)) - x * t + logarithm_of_one_more(exponential_of_negative(x < 0 ? x : -x));
+  }
+  template <class R>
+  SPILLWAY_BOTH R slope(R x, R t) const {
+    return Odds<R>(x).excess(t);
   }
 };
 
 struct huber {
   double delta;
   explicit huber(const double* attrs) : delta(HuberAttrs::read(attrs).delta) {}
-  SPILLWAY_BOTH double value(double x, double t) const {
-    const double e = std::abs(x - t);
-    return e <= delta ? e * e / 2 : delta * (e - delta / 2);
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    const R d = R(delta), e = std::abs(x - t), square = e * e / 2, line = d * (e - d / 2);
+    return e <= d ? square : line;
   }
-  SPILLWAY_BOTH double slope(double x, double t) const {
-    const double e = x - t;
-    return e > delta ? delta : e < -delta ? -delta : e;
+  template <class R>
+  SPILLWAY_BOTH R slope(R x, R t) const {
+    const R d = R(delta), e = x - t, above = e < -d ? -d : e;
+    return e > d ? d : above;
   }
 };
 
 struct mean {
-  SPILLWAY_BOTH double value(double x, double t) const { return x - t; }
-  SPILLWAY_BOTH double slope(double, double) const { return 1; }
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    return x - t;
+  }
+  template <class R>
+  SPILLWAY_BOTH R slope(R, R) const {
+    return 1;
+  }
 };
 
 /// Lin et al. (2017), as torchvision's sigmoid_focal_loss: m is by how much an element is wrong.
 struct focal {
   double balance, gamma;
   explicit focal(const double* attrs) : balance(FocalAttrs::read(attrs).balance), gamma(FocalAttrs::read(attrs).gamma) {}
-  SPILLWAY_BOTH static double sigmoid(double x) {
-    const double e = std::exp(-std::abs(x));
-    return (x >= 0 ? 1 : e) / (1 + e);
+  template <class R>
+  SPILLWAY_BOTH static R wrong(const Odds<R>& p, R t) {
+    const R m = p.yes * (1 - t) + p.no * t;
+    return m < 0 ? R(0) : m;
   }
-  SPILLWAY_BOTH static double wrong(double p, double t) { return std::max(p + t - 2 * p * t, 0.0); }
-  SPILLWAY_BOTH double share(double t) const { return balance * t + (1 - balance) * (1 - t); }
-  SPILLWAY_BOTH double value(double x, double t) const {
-    return share(t) * std::pow(wrong(sigmoid(x), t), gamma) * bce_with_logits{}.value(x, t);
+  template <class R>
+  SPILLWAY_BOTH R share(R t) const {
+    return R(balance) * t + R(1 - balance) * (1 - t);
   }
-  SPILLWAY_BOTH double slope(double x, double t) const {
-    const double p = sigmoid(x), m = wrong(p, t);
-    const double turning =
-        gamma > 0 && m > 0 ? bce_with_logits{}.value(x, t) * gamma * std::pow(m, gamma - 1) * p * (1 - p) * (1 - 2 * t) : 0;
-    return share(t) * (std::pow(m, gamma) * (p - t) + turning);
+  template <class R>
+  SPILLWAY_BOTH R value(R x, R t) const {
+    return share(t) * power(wrong(Odds<R>(x), t), R(gamma)) * bce_with_logits{}.value(x, t);
+  }
+  template <class R>
+  SPILLWAY_BOTH R slope(R x, R t) const {
+    const Odds<R> p(x);
+    const R m = wrong(p, t), less = power(m, R(gamma - 1));
+    const R turning = bce_with_logits{}.value(x, t) * R(gamma) * less * p.yes * p.no * (1 - 2 * t);
+    return share(t) * (power(m, R(gamma)) * p.excess(t) + (m > 0 ? turning : R(0)));
   }
 };
 

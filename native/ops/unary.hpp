@@ -3,64 +3,14 @@
 // staging/ops/unary.ts and a struct of its kind's name are an operator.
 #pragma once
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <initializer_list>
-#include <type_traits>
 
 #include "gen/ops.h"
-#include "ops/both.hpp"
+#include "ops/elementary.hpp"
 
 namespace spillway::ops {
 
-/// e^x. Floats on a processor use the polynomial of Cephes, within two units in the last place, in a form that compilers vectorise.
-/// Beyond the range of floats, the result is 0 or infinity.
-template <class R>
-SPILLWAY_BOTH inline R exponential(R x) {
-#ifndef __CUDA_ARCH__
-  if constexpr (std::is_same_v<R, float>) {
-    constexpr float whole = 12582912.0f;  // adding it rounds to whole numbers, which then are the lowest bits
-    const float least = x < -87.0f ? -87.0f : x, in_range = least > 88.0f ? 88.0f : least;
-    const float shifted = in_range * 1.44269504f + whole, n = shifted - whole;
-    const float rest = in_range - n * 0.693359375f + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * rest + c;
-    uint32_t bits;
-    std::memcpy(&bits, &shifted, sizeof bits);  // no std::bit_cast: nvcc compiles C++17 here
-    bits = (bits << 23) + 0x3F800000u;
-    float power;
-    std::memcpy(&power, &bits, sizeof power);
-    return (p * rest * rest + rest + 1.0f) * power;
-  }
-#endif
-  return std::exp(x);
-}
-
-/// The share of a normal distribution below x. Floats on a processor by Abramowitz and Stegun 7.1.26, within 1e-7.
-template <class R>
-SPILLWAY_BOTH inline R normal_share(R x) {
-#ifndef __CUDA_ARCH__
-  if constexpr (std::is_same_v<R, float>) {
-    const float z = (x < 0 ? -x : x) * 0.70710678f, t = 1.0f / (1.0f + 0.3275911f * z);
-    float p = 1.061405429f;
-    for (const float c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f}) p = p * t + c;
-    const float beyond = 0.5f * p * t * exponential(-z * z);
-    return x < 0 ? beyond : 1.0f - beyond;
-  }
-#endif
-  return R(0.5) * std::erfc(x * R(-0.7071067811865476));
-}
-
-/// `simd`: which of both, value and gradient, call no function of a library, so that loops over them are vectorised.
-struct Simple {
-  static constexpr bool simd_value = true, simd_gradient = true;
-};
-struct Transcendental {
-  static constexpr bool simd_value = false, simd_gradient = true;
-};
-
 /// A NaN passes through rectifiers, as in PyTorch; infinities do not become NaN.
-struct Rectifier : Simple {
+struct Rectifier {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return x <= 0 ? R(0) : x;
@@ -70,8 +20,7 @@ struct Rectifier : Simple {
     return y <= 0 ? R(0) : dy;
   }
 };
-/// A product that only one side needs would not be vectorised: it may raise an exception.
-struct LeakyRectifier : Simple {
+struct LeakyRectifier {
   double slope;
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
@@ -92,14 +41,14 @@ struct relu {
     if (slope == 0)
       body(Rectifier{});
     else
-      body(LeakyRectifier{{}, slope});
+      body(LeakyRectifier{slope});
   }
 };
 
-struct sigmoid : Transcendental {
+struct sigmoid {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return R(1) / (R(1) + std::exp(-x));
+    return logistic(x);
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R y, R dy) const {
@@ -107,10 +56,10 @@ struct sigmoid : Transcendental {
   }
 };
 
-struct tanh : Transcendental {
+struct tanh {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return std::tanh(x);
+    return hyperbolic_tangent(x);
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R y, R dy) const {
@@ -118,7 +67,7 @@ struct tanh : Transcendental {
   }
 };
 
-struct relu6 : Simple {
+struct relu6 {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     const R positive = x <= 0 ? R(0) : x;
@@ -130,7 +79,7 @@ struct relu6 : Simple {
   }
 };
 
-struct hard_swish : Simple {
+struct hard_swish {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return x * relu6{}.value(x + 3) / 6;
@@ -142,7 +91,7 @@ struct hard_swish : Simple {
   }
 };
 
-struct hard_sigmoid : Simple {
+struct hard_sigmoid {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return relu6{}.value(x + 3) / 6;
@@ -154,34 +103,35 @@ struct hard_sigmoid : Simple {
   }
 };
 
-struct silu : Simple {
+struct silu {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return x / (1 + exponential(-x));
+    return x * logistic(x);
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
-    const R s = 1 / (1 + exponential(-x));
+    const R s = logistic(x);
     return dy * (s * (1 + x * (1 - s)));
   }
 };
 
-struct gelu : Simple {
+struct gelu {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return x * normal_share(x);
+    return x * normal_share(x, exponential_of_negative(x * x * R(-0.5)));
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
-    return dy * (normal_share(x) + x * R(0.3989422804014327) * exponential(x * x * R(-0.5)));
+    const R e = exponential_of_negative(x * x * R(-0.5));
+    return dy * (normal_share(x, e) + x * R(0.3989422804014327) * e);
   }
 };
 
 /// The normal share by its approximation with tanh: x·σ(2u) = x·(1 + tanh(u)) / 2.
-struct gelu_tanh : Simple {
+struct gelu_tanh {
   template <class R>
   SPILLWAY_BOTH static R share(R x) {
-    return 1 / (1 + exponential(x * (R(-1.5957691216057308) - R(0.07135481627260025) * x * x)));
+    return logistic(x * (R(1.5957691216057308) + R(0.07135481627260025) * x * x));
   }
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
@@ -200,20 +150,19 @@ SPILLWAY_BOTH inline R below_twenty(R x) {
   return x > 20 ? R(20) : x;
 }
 
-struct softplus : Simple {
-  static constexpr bool simd_value = false;
+struct softplus {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return x > 20 ? x : std::log1p(std::exp(x));
+    return logarithm_of_one_more(exponential_of_negative(x < 0 ? x : -x)) + (x > 0 ? x : R(0));
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
-    return dy / (1 + exponential(-x));
+    return dy * logistic(x);
   }
 };
 
 /// tanh(log(1 + e)) = n / (n + 2), n = e·(e + 2).
-struct mish : Simple {
+struct mish {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     const R e = exponential(below_twenty(x)), n = e * (e + 2);
@@ -226,11 +175,11 @@ struct mish : Simple {
   }
 };
 
-struct Elu : Simple {
+struct Elu {
   double alpha;
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    const R below = R(alpha) * (exponential(x) - 1);
+    const R below = R(alpha) * exponential_of_negative_less_one(x);
     return x > 0 ? x : below;
   }
   template <class R>
@@ -242,12 +191,12 @@ struct Elu : Simple {
 struct elu {
   template <class Body>
   static void with(const double* attrs, const Body& body) {
-    body(Elu{{}, EluAttrs::read(attrs).alpha});
+    body(Elu{EluAttrs::read(attrs).alpha});
   }
 };
 
 /// A NaN passes through.
-struct Clamp : Simple {
+struct Clamp {
   double low, high;
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
@@ -263,11 +212,11 @@ struct clamp {
   template <class Body>
   static void with(const double* attrs, const Body& body) {
     const auto a = ClampAttrs::read(attrs);
-    body(Clamp{{}, a.low, a.high});
+    body(Clamp{a.low, a.high});
   }
 };
 
-struct Affine : Simple {
+struct Affine {
   double factor, shift;
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
@@ -282,11 +231,11 @@ struct affine {
   template <class Body>
   static void with(const double* attrs, const Body& body) {
     const auto a = AffineAttrs::read(attrs);
-    body(Affine{{}, a.factor, a.shift});
+    body(Affine{a.factor, a.shift});
   }
 };
 
-struct abs : Simple {
+struct abs {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return x < 0 ? -x : x;
@@ -298,10 +247,10 @@ struct abs : Simple {
   }
 };
 
-struct exp : Transcendental {
+struct exp {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return std::exp(x);
+    return exponential(x);
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R y, R dy) const {
@@ -309,10 +258,10 @@ struct exp : Transcendental {
   }
 };
 
-struct log : Transcendental {
+struct log {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
-    return std::log(x);
+    return logarithm(x);
   }
   template <class R>
   SPILLWAY_BOTH R gradient(R x, R dy) const {
@@ -320,7 +269,7 @@ struct log : Transcendental {
   }
 };
 
-struct sqrt : Transcendental {
+struct sqrt {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return std::sqrt(x);
@@ -331,7 +280,7 @@ struct sqrt : Transcendental {
   }
 };
 
-struct square : Simple {
+struct square {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return x * x;
@@ -342,7 +291,7 @@ struct square : Simple {
   }
 };
 
-struct reciprocal : Simple {
+struct reciprocal {
   template <class R>
   SPILLWAY_BOTH R value(R x) const {
     return 1 / x;

@@ -64,6 +64,20 @@ Family by(uint32_t way, Family f) {
   return f;
 }
 
+/// Sizes for which the cpu device has own weight gradients, and their neighbours; channels that fill no vector; any padding.
+Family depthwise_conv2d_family(Random& r) {
+  const int64_t kernel = r.pick<int64_t>({3, 5, 5, 7, 7}), stride = r.between(1, 2),
+                many = r.pick<int64_t>({r.between(1, 15), r.between(16, 150)});
+  Conv2dCase c{{{kernel, kernel}, {stride, stride}}, {}, {}, r.between(1, 3), many, many, many, r.chance(0.5)};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.pad[axis] = r.between(0, kernel - 1);
+    c.after[axis] = r.chance(0.6) ? c.window.pad[axis] : r.between(0, kernel - 1);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  return conv2d_calls(c, r);
+}
+const Listed depthwise_listed{"depthwise conv2d", depthwise_conv2d_family, 40, MANY};
+
 /// Any window, also one that lies mostly in the padding.
 Family tapped_conv2d_family(Random& r) {
   Conv2dCase c{random_window(r, 4, false), {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
