@@ -1,10 +1,10 @@
 // The laboratory: the five papers' experiments, and today's peers, on named machines in simulation. `npm run lab [-- PAGE …]` plans the parts of the
 // named pages (all by default), two at a time, stores each in docs/lab/PAGE.json, and writes the pages. It skips parts that this state of the planners
-// has planned. `-- page` writes only the pages; `-- --again PAGE …` plans all parts again. Invariant: a part runs alone in a process, so that a stop loses at
-// most the parts in progress.
+// has planned. `PAGE:PART` names one part. `-- page` writes only the pages; `-- --again PAGE …` plans all parts again. Invariant: a part runs alone in
+// a process, so that a stop loses at most the parts in progress.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { lowerBoundOf } from '../../staging/bound/lowerbound'
@@ -111,14 +111,23 @@ interface Work {
   readonly state: string
 }
 
+/** A page, or one part of it: `paper3` or `paper3:memory`. */
+const split = (wanted: string): readonly [page: string, part: string | undefined] => {
+  const [page = '', ...part] = wanted.split(':')
+  return [page, part.length ? part.join(':') : undefined]
+}
+
+/** Each part once, in the order of the names. */
 const workIn = (wanted: readonly string[], again: boolean): readonly Work[] => {
   const planners = plannerState()
-  return wanted.flatMap((experiment) => {
+  const work = wanted.flatMap((name) => {
+    const [experiment, only] = split(name)
     const results = resultsOf(experiment)
-    return experiments[experiment]!.parts.map((p) => ({ experiment, part: p, state: stateOf(planners, p) })).filter(
-      ({ part, state }) => again || results[part.name]?.state !== state,
-    )
+    return experiments[experiment]!.parts.filter((p) => only === undefined || p.name === only)
+      .map((p): Work => ({ experiment, part: p, state: stateOf(planners, p) }))
+      .filter(({ part, state }) => again || results[part.name]?.state !== state)
   })
+  return [...new Map(work.map((w) => [`${w.experiment}:${w.part.name}`, w])).values()]
 }
 
 /** Takes one part after the other; two workers share the list. */
@@ -136,7 +145,7 @@ const worker = async (left: Work[], failed: string[]): Promise<void> => {
 
 // ---------------------------------------------------------------- pages
 
-const reportOf = (name: string, { title, words, parts, summary }: Experiment): Report => {
+const reportOf = (name: string, { title, words, parts, summary }: Experiment, state: string): Report => {
   const stored = resultsOf(name)
   const plot = (file: string, svg: string): string => {
     writeFileSync(join(FOLDER, `${name}-${file}.svg`), svg)
@@ -145,21 +154,25 @@ const reportOf = (name: string, { title, words, parts, summary }: Experiment): R
   const known = parts.filter((p) => stored[p.name])
   const results = Object.fromEntries(known.map((p) => [p.name, stored[p.name]!.result]))
   const own = known.flatMap((p) => stored[p.name]!.sections ?? p.show(stored[p.name]!.result, plot))
-  const states = [...new Set(known.map((p) => stored[p.name]!.state.split('-')[0]!))]
-  return { title, words, states, sections: [...(summary?.(results) ?? []), ...own] }
+  const older = known.flatMap((p) => (stored[p.name]!.state.startsWith(state) ? [] : [p.name]))
+  return { title, words, state, older, sections: [...(summary?.(results) ?? []), ...own] }
 }
 
 const writePages = (): void => {
-  const reports = Object.entries(experiments).map(([name, e]) => [name, reportOf(name, e)] as const)
-  for (const [name, report] of reports) writeFileSync(join(FOLDER, `${name}.md`), pageOf(report))
-  writeFileSync(join(FOLDER, 'README.md'), frontOf(reports))
+  const state = plannerState()
+  const reports = Object.entries(experiments).map(([name, e]) => [name, reportOf(name, e, state)] as const)
+  const pages = reports.map(([name, report]) => [`${name}.md`, pageOf(report)] as const)
+  for (const [file, text] of [...pages, ['README.md', frontOf(reports)] as const]) writeFileSync(join(FOLDER, file), text)
+  // Plots of parts that no longer exist.
+  const isShown = (file: string): boolean => pages.some(([, text]) => text.includes(`](${file})`))
+  for (const file of readdirSync(FOLDER)) if (file.endsWith('.svg') && !isShown(file)) rmSync(join(FOLDER, file))
 }
 
 const main = async (): Promise<void> => {
   const [first, ...others] = process.argv.slice(2)
   if (first === PART) return runPart(others[0]!, others[1]!, others[2]!)
   const named = [...(first === undefined ? [] : [first]), ...others].filter((w) => w !== AGAIN)
-  const unknown = named.find((w) => w !== PAGE && !experiments[w])
+  const unknown = named.find((w) => w !== PAGE && !experiments[split(w)[0]])
   if (unknown !== undefined)
     throw new Error(`there is no page '${unknown}'; allowed: ${[...Object.keys(experiments), PAGE].join(', ')}`)
   mkdirSync(FOLDER, { recursive: true })

@@ -32,8 +32,9 @@ export interface Report {
   readonly title: string
   readonly words: readonly string[]
   readonly sections: readonly Section[]
-  /** States of the planners that made the parts; several if parts are older than others. */
-  readonly states: readonly string[]
+  /** The state of the planners now, and the parts that an earlier one planned. */
+  readonly state: string
+  readonly older: readonly string[]
 }
 
 const cell = (c: Cell): string => (c === null ? '–' : String(c))
@@ -71,12 +72,14 @@ const sectionTexts = (sections: readonly Section[]): readonly string[] =>
     sectionText(s, (s.table?.rows.length ?? 0) > MOST_ROWS || (sections.length > MOST_UNFOLDED && s.plots !== undefined)),
   )
 
-const stateText = ({ states }: Report): readonly string[] =>
-  states.length ? [`State of the planners: ${states.map((s) => `\`${s}\``).join(', ')}.`] : []
+const stateText = ({ state, older }: Report): string =>
+  older.length === 0
+    ? `All parts are planned by the planners of state \`${state}\`.`
+    : `Parts of an earlier state than \`${state}\`: ${older.join(', ')}.`
 
 /** One report on a page. */
 export const pageOf = (r: Report): string =>
-  `${[`# ${r.title}`, '[The laboratory](README.md)', ...r.words, ...sectionTexts(r.sections), ...stateText(r)].join('\n\n')}\n`
+  `${[`# ${r.title}`, '[The laboratory](README.md)', ...r.words, ...sectionTexts(r.sections), stateText(r)].join('\n\n')}\n`
 
 const HEAD = `# The laboratory
 
@@ -117,7 +120,7 @@ export const frontOf = (reports: readonly (readonly [file: string, report: Repor
     '## Pages',
     links,
     '## Results',
-    `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Points of peers: ours is faster at ${count('ours is')}, the peer at ${count('the peer')}.`,
+    `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Peers: ours is faster at all published points of ${count('ours is')} networks, the peer at one point or more of ${count('the peer')}.`,
     table,
   ].join('\n\n')}\n`
 }

@@ -218,10 +218,10 @@ const overSvg = ({ points }: Series, colour: string, scale: Scale): string =>
     )
     .join('')
 
-/** The last point of a line. */
+/** The right-most point of a line. */
 const endOf = (s: Series, scale: Scale): readonly [x: number, y: number] | undefined => {
-  const last = s.points.findLast(([, y]) => y !== undefined)
-  return last && [scale.x(last[0]), scale.y(last[1]!)]
+  const places = s.points.flatMap(([x, y]) => (y === undefined ? [] : [[scale.x(x), scale.y(y)] as const]))
+  return places.length ? places.reduce((a, b) => (b[0] >= a[0] ? b : a)) : undefined
 }
 
 /** Heights of the names: a list from the top, or as near to the ends of the lines as a pitch between them allows. */

@@ -1,4 +1,4 @@
-// `recompute:conv`: convolutions run forward once, what else the backward pass reads runs again, and nothing leaves the device.
+// `recompute:conv`: convolutions run forward once, other values that the backward pass reads are recomputed, and nothing leaves the device.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
