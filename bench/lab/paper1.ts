@@ -84,20 +84,24 @@ const baseOf = (rows: readonly TableRow[]): number => Math.max(...rows.map((r) =
 const tableVerdicts = (rows: readonly TableRow[]): readonly Verdict[] => {
   const base = baseOf(rows)
   const paperBase = Math.max(...BATCHES.map((b) => paperAt(b, 'V100 base') ?? 0))
-  const keptAt = (batch: number): number => (rate(batch, secondsAt(rows, batch, 'swap:window')) ?? 0) / base
-  const speed = `ours computes ${rounded(base, 3)} images/s, ${percent(base / paperBase, 0)} of the paper’s ${paperBase}, behind the same link. So each copy is hidden behind more compute`
+  const keptAt = (batch: number, seconds: number | null | undefined): number => (rate(batch, seconds) ?? 0) / base
   const row = (batch: number, method: string, paper: number): Verdict => {
-    const ours = keptAt(batch)
+    const one = keptAt(batch, rows.find((r) => r.batch === batch)?.windows[0])
+    const best = keptAt(batch, secondsAt(rows, batch, 'swap:window'))
     return {
       row: `Table 1: ${method} keeps at batch ${batch}`,
       paper: percent(paper, 0),
-      ours: percent(ours, 0),
-      ...(Math.abs(ours - paper) <= 0.03 ? {} : { cause: speed }),
+      ours: `${percent(one, 0)} (one window of 1.5 budgets; the best of eight ${percent(best, 0)})`,
+      ...(Math.abs(one - paper) <= 0.03
+        ? {}
+        : {
+            cause: `ours computes ${rounded(base, 3)} images/s, ${percent(base / paperBase, 0)} of the paper’s ${paperBase}, behind the same link: each copy is hidden behind ${rounded(paperBase / base)} times as much compute. The paper’s mapping costs time, too`,
+          }),
     }
   }
   return [
-    row(928, 'schedule', numberOf(1, 'kept', ['schedule'], 'share')!),
-    row(1440, 'schedule + VA', numberOf(1, 'kept', ['schedule + VA'], 'share')!),
+    row(928, 'schedule', paperAt(928, 'V100 schedule')! / paperBase),
+    row(1440, 'schedule + VA', paperAt(1440, 'V100 schedule + VA')! / paperBase),
   ]
 }
 
