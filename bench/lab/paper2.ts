@@ -10,7 +10,21 @@ import { opCosts } from '../../staging/schedule/chain'
 import type { Section, Verdict } from './page'
 import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
-import { gap, GIB, graphOf, known, machine, percent, planOf, rounded, secondsOf, stepOf, stored, unfused } from './steps'
+import {
+  besideAuto,
+  gap,
+  GIB,
+  graphOf,
+  known,
+  machine,
+  percent,
+  planOf,
+  rounded,
+  secondsOf,
+  stepOf,
+  stored,
+  unfused,
+} from './steps'
 
 const ON = 'v100-nvlink-32g'
 const METHODS = known([
@@ -140,6 +154,10 @@ const ratesSection = (n: Network, rows: readonly Row[], plot: Plotter): readonly
       heading: `Figures 3 to 6: ${n.name}, batch ${n.batch}`,
       words: [
         `\`hybrid:tflms\` gains up to ${percent(most.gain)} over \`swap:tflms\` (at ${most.size}). In brackets: GiB swapped out per step, and the gap to the bound.`,
+        besideAuto(
+          METHODS,
+          rows.map((r) => ({ at: r.size, seconds: r.seconds })),
+        ),
       ],
       table: {
         head: ['size', 'paper trains', ...METHODS, HYBRID_ALL, ...COUNTED.map((m) => `values swapped, ${m}`)],

@@ -13,7 +13,7 @@ import type { Cell, Section } from './page'
 import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import { residualGraph } from './residual'
-import { gap, GIB, graphOf, known, machine, MIB, percent, planOf, rounded, stepOf, stored, unfused } from './steps'
+import { besideAuto, gap, GIB, graphOf, known, machine, MIB, percent, planOf, rounded, stepOf, stored, unfused } from './steps'
 
 const METHODS = known(['swap:vdnn-all', 'swap:vdnn-conv', 'swap:superneurons', 'swap:dymem', 'swap:fractional', 'auto'])
 const ON = 'titanx-pcie-12g'
@@ -109,7 +109,12 @@ const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly
   return [
     {
       heading: `Figures 12 and 13: ${n.name}`,
-      words: [],
+      words: [
+        besideAuto(
+          METHODS,
+          rows.map((r) => ({ at: r.batch, seconds: r.seconds })),
+        ),
+      ],
       table: {
         head: ['batch', ...METHODS.map((m) => `${m}: least GiB; images/s (gap)`)],
         rows: rows.map((r) => [

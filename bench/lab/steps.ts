@@ -99,3 +99,28 @@ export const onBestFit = (
   }
   return null
 }
+
+/** Stored seconds have five digits. */
+const ROUNDING = 1e-4
+
+/** Says at which rows other methods are faster than `auto` in the same budget, and by how much. */
+export const besideAuto = (
+  methods: readonly string[],
+  rows: readonly { readonly at: number; readonly seconds: readonly (number | null)[] }[],
+): string => {
+  const place = methods.indexOf('auto')
+  const found = rows.flatMap(({ at, seconds }) => {
+    const auto = seconds[place]
+    return methods.flatMap((method, i) => {
+      const other = seconds[i]
+      return auto && other && other < auto * (1 - ROUNDING) ? [{ at, method, gain: auto / other - 1 }] : []
+    })
+  })
+  if (found.length === 0) return 'No other method is faster than `auto` here.'
+  const worst = [...new Set(found.map((f) => f.method))].map((method) => {
+    const own = found.filter((f) => f.method === method)
+    const most = own.reduce((a, b) => (b.gain > a.gain ? b : a))
+    return `\`${method}\` at ${own.map((f) => f.at).join(', ')} (by ${percent(most.gain, 2)} at most)`
+  })
+  return `**Faster than \`auto\` in the same budget**: ${worst.join('; ')}.`
+}
