@@ -14,6 +14,8 @@ import { type Method, SWITCHES } from './switches'
 
 const NETWORKS: readonly (readonly [string, number, number])[] = [
   ['resnet50', 64, 224],
+  ['densenet121', 32, 224],
+  ['inception4', 32, 224],
   ['vgg16-features', 8, 512],
 ]
 const SHARES = [1 / 3, 1 / 2, 3 / 4]

@@ -35,6 +35,8 @@ export interface Report {
   /** The state of the planners now, and the parts that an earlier one planned. */
   readonly state: string
   readonly older: readonly string[]
+  /** Of the parts whose time is known. */
+  readonly processorSeconds: number
 }
 
 const cell = (c: Cell): string => (c === null ? '–' : String(c))
@@ -119,6 +121,7 @@ export const frontOf = (reports: readonly (readonly [file: string, report: Repor
     `Strategies: ${strategies.map((s) => `\`${s}\``).join(', ')}.`,
     '## Pages',
     links,
+    `The parts with known times took ${Math.round(reports.reduce((n, [, r]) => n + r.processorSeconds, 0))} processor seconds; two parts run at a time.`,
     '## Results',
     `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Peers: ours is faster at all published points of ${count('ours is')} networks, the peer at one point or more of ${count('the peer')}.`,
     table,
