@@ -44,7 +44,8 @@ const PART = '--part'
 
 interface Stored {
   readonly state: string
-  readonly seconds: number
+  /** Of the part's process. */
+  readonly processorSeconds?: number
   readonly result?: unknown
   /** As an earlier laboratory wrote them, until the part is planned again. */
   readonly sections?: readonly Section[]
@@ -90,17 +91,25 @@ const boundWith = async (): Promise<Bound> => {
 
 const runPart = async (experiment: string, name: string, to: string): Promise<void> => {
   const found = experiments[experiment]!.parts.find((p) => p.name === name)!
-  writeFileSync(to, JSON.stringify(found.run(await boundWith())))
+  const result = found.run(await boundWith())
+  const { user, system } = process.cpuUsage()
+  const ran: Ran = { result, processorSeconds: Number(((user + system) / 1e6).toFixed(1)) }
+  writeFileSync(to, JSON.stringify(ran))
+}
+
+interface Ran {
+  readonly result: unknown
+  readonly processorSeconds: number
 }
 
 /** Runs a part in a process of its own; its result, or null if it failed. */
-const ranApart = (experiment: string, part: Part): Promise<unknown> =>
+const ranApart = (experiment: string, part: Part): Promise<Ran | null> =>
   new Promise((resolve) => {
     const to = join(tmpdir(), `lab-${process.pid}-${experiment}-${part.name.replace(/\W/g, '-')}.json`)
     const child = spawn(process.execPath, [...process.execArgv, __filename, PART, experiment, part.name, to], {
       stdio: ['ignore', 'ignore', 'inherit'],
     })
-    child.on('exit', (code) => resolve(code === 0 ? JSON.parse(readFileSync(to, 'utf8')) : null))
+    child.on('exit', (code) => resolve(code === 0 ? (JSON.parse(readFileSync(to, 'utf8')) as Ran) : null))
   })
 
 // ---------------------------------------------------------------- all parts
@@ -134,12 +143,12 @@ const workIn = (wanted: readonly string[], again: boolean): readonly Work[] => {
 const worker = async (left: Work[], failed: string[]): Promise<void> => {
   for (let next = left.shift(); next; next = left.shift()) {
     const { experiment, part, state } = next
-    const began = performance.now()
-    const result = await ranApart(experiment, part)
-    const seconds = Number(((performance.now() - began) / 1000).toFixed(1))
-    if (result === null) failed.push(`${experiment} ${part.name}`)
-    else store(experiment, { ...resultsOf(experiment), [part.name]: { state, seconds, result } })
-    console.log(`${experiment} ${part.name}: ${result === null ? 'failed' : `${seconds} s`}, ${left.length} parts left`)
+    const ran = await ranApart(experiment, part)
+    if (ran) store(experiment, { ...resultsOf(experiment), [part.name]: { state, ...ran } })
+    else failed.push(`${experiment} ${part.name}`)
+    console.log(
+      `${experiment} ${part.name}: ${ran ? `${ran.processorSeconds} processor s` : 'failed'}, ${left.length} parts left`,
+    )
   }
 }
 
@@ -155,7 +164,8 @@ const reportOf = (name: string, { title, words, parts, summary }: Experiment, st
   const results = Object.fromEntries(known.map((p) => [p.name, stored[p.name]!.result]))
   const own = known.flatMap((p) => stored[p.name]!.sections ?? p.show(stored[p.name]!.result, plot))
   const older = known.flatMap((p) => (stored[p.name]!.state.startsWith(state) ? [] : [p.name]))
-  return { title, words, state, older, sections: [...(summary?.(results) ?? []), ...own] }
+  const processorSeconds = known.flatMap((p) => stored[p.name]!.processorSeconds ?? [])
+  return { title, words, state, older, processorSeconds, sections: [...(summary?.(results) ?? []), ...own] }
 }
 
 const writePages = (): void => {

@@ -35,8 +35,8 @@ export interface Report {
   /** The state of the planners now, and the parts that an earlier one planned. */
   readonly state: string
   readonly older: readonly string[]
-  /** Of the parts whose time is known. */
-  readonly processorSeconds: number
+  /** Of each part whose time is known. */
+  readonly processorSeconds: readonly number[]
 }
 
 const cell = (c: Cell): string => (c === null ? '–' : String(c))
@@ -110,6 +110,9 @@ const frontRows = (file: string, r: Report): readonly (readonly Cell[])[] =>
     ? []
     : verdictTable(r.sections.flatMap((s) => s.verdicts ?? [])).rows.map((row) => [`[${file}](${file}.md)`, ...row])
 
+const timesOf = (seconds: readonly number[]): string =>
+  `${seconds.length} parts have a known time: ${Math.round(seconds.reduce((a, b) => a + b, 0))} processor seconds in all. Two parts run at a time.`
+
 /** The front page: assumptions, links, and how each row of the papers ended. */
 export const frontOf = (reports: readonly (readonly [file: string, report: Report])[]): string => {
   const links = reports.map(([file, r]) => `- [${r.title}](${file}.md)`).join('\n')
@@ -121,7 +124,7 @@ export const frontOf = (reports: readonly (readonly [file: string, report: Repor
     `Strategies: ${strategies.map((s) => `\`${s}\``).join(', ')}.`,
     '## Pages',
     links,
-    `The parts with known times took ${Math.round(reports.reduce((n, [, r]) => n + r.processorSeconds, 0))} processor seconds; two parts run at a time.`,
+    timesOf(reports.flatMap(([, r]) => r.processorSeconds)),
     '## Results',
     `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Peers: ours is faster at all published points of ${count('ours is')} networks, the peer at one point or more of ${count('the peer')}.`,
     table,

@@ -12,7 +12,7 @@ const report: Report = {
   words: [],
   state: 'abc',
   older: ['second'],
-  processorSeconds: 3,
+  processorSeconds: [1, 2],
   sections: [
     {
       heading: 'A table',
