@@ -44,7 +44,7 @@ const PART = '--part'
 
 interface Stored {
   readonly state: string
-  /** Of the part's process. */
+  /** Time of the part's process. */
   readonly processorSeconds?: number
   readonly result?: unknown
   /** As an earlier laboratory wrote them, until the part is planned again. */

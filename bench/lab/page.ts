@@ -35,7 +35,7 @@ export interface Report {
   /** The state of the planners now, and the parts that an earlier one planned. */
   readonly state: string
   readonly older: readonly string[]
-  /** Of each part whose time is known. */
+  /** Times of the parts that have one. */
   readonly processorSeconds: readonly number[]
 }
 
@@ -48,6 +48,14 @@ const tableText = (t: Table): string =>
 const MOST_UNFOLDED = 16
 /** A section with a longer table is folded. */
 const MOST_ROWS = 40
+
+const MISSING = `**Rows without a result:**
+
+- Paper 3, Listing 3: segments of graphs by dominators. \`sft\` takes ops in their order, which is the same for chains.
+- Paper 4, Figure 12(b) and section 4.2: convolution algorithms with less workspace. A simulated machine has one time per convolution.
+- Paper 4, section 3.3.3: tensors with higher reference counts first. Plans fix the order of allocations.
+- Peers: \`rockmate\` on a CPU.
+- Curves whose numbers no text states.`
 
 const resultOf = ({ result, cause }: Verdict): string => {
   const found = result ?? (cause === undefined ? 'reproduced' : 'deviates')
@@ -128,5 +136,6 @@ export const frontOf = (reports: readonly (readonly [file: string, report: Repor
     '## Results',
     `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Peers: ours is faster at all published points of ${count('ours is')} networks, the peer at one point or more of ${count('the peer')}.`,
     table,
+    MISSING,
   ].join('\n\n')}\n`
 }
