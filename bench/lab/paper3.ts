@@ -103,6 +103,9 @@ const figure8Verdicts = (model: string, on: string, rows: readonly Row[]): reado
     ]
   })
   const scaled = (at: (size: number) => number | undefined | null): number => (at(20480) ?? 0) / (at(10240) ?? 1)
+  const failsAt = Math.min(...sizes.filter((s) => s > paperEnds))
+  // Outputs grow with the pixels.
+  const kept = (numberOf(3, 'memory10k', [model], 'GiB') ?? 0) * (failsAt / 10240) ** 2
   const gapAt = (size: number): string | null => {
     const row = rows.find((r) => r.size === size)
     return gap(row?.seconds[METHODS.indexOf('sft')], row?.bound)
@@ -117,8 +120,7 @@ const figure8Verdicts = (model: string, on: string, rows: readonly Row[]): reado
       ...(ours === paperEnds
         ? {}
         : {
-            cause:
-              'rectifiers work in place or are fused here, and gradients are freed at their last use; bytes under *Memory at 10240²*',
+            cause: `the artifact’s outputs hold ${rounded(kept)} of ${rounded(machine(on).memoryBytes / GIB)} GiB at ${failsAt}², where it first fails; gradients and workspaces take the rest. Our whole step holds less: rectifiers work in place or are fused, and gradients are freed at their last use`,
           }),
     },
     {
