@@ -2,6 +2,7 @@
 // (Prop. 3) and images a second by memory, on a V100 behind PCIe. Budgets reach from the smallest of the swapping methods to in-core.
 import { smallestOf, sweep } from '../../src/stage/sweep'
 import type { CompileOptions } from '../../staging/compile'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { dynprog, refineDynprog } from '../../staging/literature/dynprog'
 import type { Section, Verdict } from './page'
 import { missingOf, numberOf } from './published'
@@ -183,7 +184,7 @@ const batchRows = (name: string): readonly BatchRow[] =>
     const smallest = Math.min(...SWAPS.map((s) => smallestOf(graph, on, s)))
     const inCore = smallestOf(graph, on, 'in-core')
     return PLACES.map((place): BatchRow => {
-      const budget = sweep(smallest + place * (inCore - smallest), inCore, 1)[0]!
+      const budget = bytesOf(pagesIn(smallest + place * (inCore - smallest)))
       const swapBound = stepOf(graph, on, 'swap:fractional', budget)?.swapBoundSeconds
       const seconds = BATCH_METHODS.map((m) =>
         secondsOf(m === WHOLE ? planOf(graph, on, 'swap:dynprog', budget, WHOLE_METHOD) : planOf(graph, on, m, budget), on),
