@@ -322,6 +322,11 @@ export const peers: Experiment = {
       (bound) => shares(PEERS.MAGIS.rows, machine('rtx3090-pcie-24g'), false, bound),
       shareSection('MAGIS', 'an RTX 3090', []),
     ),
-    part('rotor', rotorRows, (rows) => [...rotorSection(rows), memoryBudget]),
+    part('rotor', rotorRows, rotorSection),
+    part(
+      'memory budget',
+      () => 'words',
+      () => [memoryBudget],
+    ),
   ],
 }
