@@ -7,21 +7,17 @@ import { inCoreLayout } from '../../staging/schedule/incore'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { simulate } from '../../staging/sim/simulate'
 import { smallestOf } from '../../src/stage/sweep'
-import type { Experiment, Section } from './page'
-import { full, graphOf, machine, rounded } from './steps'
+import type { Section } from './page'
+import { type Experiment, part } from './part'
+import { graphOf, machine, rounded } from './steps'
 import { type Method, SWITCHES } from './switches'
 
-const NETWORKS: readonly (readonly [string, number, number])[] = full
-  ? [
-      ['resnet50', 64, 224],
-      ['densenet121', 32, 224],
-      ['inception4', 32, 224],
-      ['vgg16-features', 8, 512],
-    ]
-  : [
-      ['resnet50', 64, 224],
-      ['vgg16-features', 8, 512],
-    ]
+const NETWORKS: readonly (readonly [string, number, number])[] = [
+  ['resnet50', 64, 224],
+  ['densenet121', 32, 224],
+  ['inception4', 32, 224],
+  ['vgg16-features', 8, 512],
+]
 const SHARES = [1 / 3, 1 / 2, 3 / 4]
 
 const section = ([name, batch, size]: readonly [string, number, number]): Section | null => {
@@ -47,12 +43,11 @@ const section = ([name, batch, size]: readonly [string, number, number]): Sectio
       ...SHARES.map((share) => step(strategy, method, share)),
     ]),
   )
-  console.log(`  ablation ${name}`)
   const head = ['planner', 'least memory', 'a third', 'a half', 'three quarters']
   return { heading: `${name}, batch ${batch} at ${size}²`, words: [], table: { head, rows } }
 }
 
-export const ablation: Experiment = () => ({
+export const ablation: Experiment = {
   title: 'Ablation: the gain of each heuristic',
   words: [
     'Every option of every planner, switched off alone. The numbers are the step relative to its in-core compute on `v100-pcie-16g`, at shares of the in-core memory, and the least share that works. A dash means that no plan fits. A planner tries several settings and takes the best by simulation. So most switches cost little if another setting is as good, and much if it is the only one.',
@@ -64,5 +59,11 @@ export const ablation: Experiment = () => ({
       '- `swap:fractional`: gaps between any two uses, for its least memory.',
     'Depth-first order changes hardly anything, because the modules of the networks are written branch by branch. resnet50 works in less memory without it. Grouping swaps in helps `hybrid:tflms` only on densenet121. Lower thresholds never help.',
   ],
-  sections: NETWORKS.flatMap((n) => section(n) ?? []),
-})
+  parts: NETWORKS.map((n) =>
+    part(
+      n[0],
+      () => section(n),
+      (s) => (s ? [s] : []),
+    ),
+  ),
+}

@@ -1,9 +1,23 @@
-// The page of the laboratory. In: reports (title, words, tables, names of plots). Out: markdown.
+// The pages of the laboratory. In: reports (title, words, tables, names of plots, verdicts). Out: a page of markdown per report, and the front page
+// with all verdicts. Worked example: a verdict 'VGG-16 at 4096²' with a paper's 8.42 s, our 8.1 s and no cause is printed as reproduced.
 import { strategies } from '../../staging/planner/strategies'
+
+export type Cell = string | number | null
 
 export interface Table {
   readonly head: readonly string[]
-  readonly rows: readonly (readonly (string | number | null)[])[]
+  readonly rows: readonly (readonly Cell[])[]
+}
+
+/** The end of a row of a paper: reproduced, or a deviation with its cause as a number. */
+export interface Verdict {
+  readonly row: string
+  readonly paper: string
+  readonly ours: string
+  /** Absent: reproduced. */
+  readonly cause?: string
+  /** For peers, which are compared, not reproduced. */
+  readonly result?: 'ours is faster' | 'the peer is faster'
 }
 
 export interface Section {
@@ -11,57 +25,77 @@ export interface Section {
   readonly words: readonly string[]
   readonly table?: Table
   readonly plots?: readonly string[]
+  readonly verdicts?: readonly Verdict[]
 }
 
 export interface Report {
-  /** 'whole' if every network, size and batch was run, 'part' for the default part; claims have their own files. */
-  readonly scope?: 'whole' | 'part' | 'claims'
   readonly title: string
   readonly words: readonly string[]
   readonly sections: readonly Section[]
+  /** The state of the planners now, and the parts that an earlier one planned. */
+  readonly state: string
+  readonly older: readonly string[]
+  /** Times of the parts that have one. */
+  readonly processorSeconds: readonly number[]
 }
 
-/** Runs a section; its plots are beside the page. */
-export type Experiment = (plot: (name: string, svg: string) => string) => Report
-
-const cell = (c: string | number | null): string => (c === null ? '–' : String(c))
+const cell = (c: Cell): string => (c === null ? '–' : String(c))
 
 const tableText = (t: Table): string =>
   [t.head, t.head.map(() => '---'), ...t.rows].map((row) => `| ${row.map(cell).join(' | ')} |`).join('\n')
 
 /** Sections with plots are folded in a report with more sections than this. */
-const MOST_UNFOLDED = 12
+const MOST_UNFOLDED = 16
 /** A section with a longer table is folded. */
 const MOST_ROWS = 40
 
+const MISSING = `**Rows without a result:**
+
+- Paper 3, Listing 3: segments of graphs by dominators. \`sft\` takes ops in their order, which is the same for chains.
+- Paper 4, Figure 12(b) and section 4.2: convolution algorithms with less workspace. A simulated machine has one time per convolution.
+- Paper 4, section 3.3.3: tensors with higher reference counts first. Plans fix the order of allocations.
+- Peers: \`rockmate\` on a CPU.
+- Curves whose numbers no text states.`
+
+const resultOf = ({ result, cause }: Verdict): string => {
+  const found = result ?? (cause === undefined ? 'reproduced' : 'deviates')
+  return cause === undefined ? found : `${found}: ${cause}`
+}
+
+const verdictTable = (verdicts: readonly Verdict[]): Table => ({
+  head: ['row', 'published', 'ours', 'result'],
+  rows: verdicts.map((v) => [v.row, v.paper, v.ours, resultOf(v)]),
+})
+
 const sectionText = (s: Section, folded: boolean): string =>
   [
-    folded ? `<details><summary>${s.heading}</summary>` : `### ${s.heading}`,
+    folded ? `<details><summary>${s.heading}</summary>` : `## ${s.heading}`,
     ...s.words,
     ...(s.table ? [tableText(s.table)] : []),
     ...(s.plots ?? []).map((p) => `![${s.heading}](${p})`),
+    ...(s.verdicts?.length ? [tableText(verdictTable(s.verdicts))] : []),
     ...(folded ? ['</details>'] : []),
   ].join('\n\n')
-
-const SCOPES: Readonly<Record<NonNullable<Report['scope']>, readonly string[]>> = {
-  whole: ['Scope: every network, size and batch (`SPILLWAY_FULL=1`).'],
-  part: ['Scope: the default networks, sizes and batches. `SPILLWAY_FULL=1` runs all cases of the paper.'],
-  claims: [],
-}
 
 const sectionTexts = (sections: readonly Section[]): readonly string[] =>
   sections.map((s) =>
     sectionText(s, (s.table?.rows.length ?? 0) > MOST_ROWS || (sections.length > MOST_UNFOLDED && s.plots !== undefined)),
   )
 
-const reportText = (r: Report): string =>
-  [`## ${r.title}`, ...SCOPES[r.scope ?? 'part'], ...r.words, ...sectionTexts(r.sections)].join('\n\n')
+const stateText = ({ state, older }: Report): string =>
+  older.length === 0
+    ? `All parts are planned by the planners of state \`${state}\`.`
+    : `Parts of an earlier state than \`${state}\`: ${older.join(', ')}.`
+
+/** One report on a page. */
+export const pageOf = (r: Report): string =>
+  `${[`# ${r.title}`, '[The laboratory](README.md)', ...r.words, ...sectionTexts(r.sections), stateText(r)].join('\n\n')}\n`
 
 const HEAD = `# The laboratory
 
-The experiments of five papers, planned and simulated on named machines, next to the results of the papers. \`npm run lab\` runs them and
-writes this page (\`SPILLWAY_FULL=1\` for every network and size). \`npm run lab -- page\` writes only the page, from the stored results. Do not
-edit it.
+The experiments of five papers, planned and simulated on named machines, next to the results of the papers, and today's peers beside them.
+\`npm run lab\` plans all of them and writes these pages; it skips parts that this state of the planners has planned already.
+\`npm run lab -- paper1\` plans one page. \`npm run lab -- page\` writes only the pages, from the stored results. Do not edit them.
 
 **Assumptions:**
 
@@ -74,7 +108,34 @@ edit it.
 - The papers' strategies keep parameters and optimizer state on the device. Our in-core step is smaller than the papers', because rectifiers
   work in place and updates run as soon as gradients are complete.
 - Plans use the fused operators of the devices. A fused norm of a residual sum holds four of the largest activations at once, not three. So
-  \`checkpoint:optimal\`, and with it \`auto\`, needs more memory for large images or batches.`
+  \`checkpoint:optimal\`, and with it \`auto\`, needs more memory for large images or batches.
+- The papers' numbers are in \`bench/lab/papers.json\`, with their places and reading errors. Curves without numbers are not digitised:
+  the figures are not at hand as pictures.
+- *Gap*: the step relative to the lower bound of any plan in the same budget ([the bound](../internals/bound.md)).`
 
-export const pageOf = (reports: readonly Report[]): string =>
-  `${[HEAD, `Strategies: ${strategies.map((s) => `\`${s}\``).join(', ')}.`, ...reports.map(reportText)].join('\n\n')}\n`
+const frontRows = (file: string, r: Report): readonly (readonly Cell[])[] =>
+  r.sections.flatMap((s) => s.verdicts ?? []).length === 0
+    ? []
+    : verdictTable(r.sections.flatMap((s) => s.verdicts ?? [])).rows.map((row) => [`[${file}](${file}.md)`, ...row])
+
+const timesOf = (seconds: readonly number[]): string =>
+  `${seconds.length} parts have a known time: ${Math.round(seconds.reduce((a, b) => a + b, 0))} processor seconds in all. Two parts run at a time.`
+
+/** The front page: assumptions, links, and how each row of the papers ended. */
+export const frontOf = (reports: readonly (readonly [file: string, report: Report])[]): string => {
+  const links = reports.map(([file, r]) => `- [${r.title}](${file}.md)`).join('\n')
+  const rows = reports.flatMap(([file, r]) => frontRows(file, r))
+  const count = (start: string): number => rows.filter((r) => String(r[4]).startsWith(start)).length
+  const table = tableText({ head: ['page', 'row', 'published', 'ours', 'result'], rows })
+  return `${[
+    HEAD,
+    `Strategies: ${strategies.map((s) => `\`${s}\``).join(', ')}.`,
+    '## Pages',
+    links,
+    timesOf(reports.flatMap(([, r]) => r.processorSeconds)),
+    '## Results',
+    `Rows of the papers: ${count('reproduced')} are reproduced, ${count('deviates')} deviate and name the cause. Peers: ours is faster at all published points of ${count('ours is')} networks, the peer at one point or more of ${count('the peer')}.`,
+    table,
+    MISSING,
+  ].join('\n\n')}\n`
+}

@@ -145,6 +145,7 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     chosen: ['without the choice of the dynamic programme', false],
     eachUse: ['without gaps between any two uses', false],
   }),
+  'recompute:conv': [{ words: 'with everything', method: undefined }],
   'hybrid:tflms': switches<HybridTflmsOptions>(both(hybridTflms, refineHybridTflms), {
     ...tuning,
     thresholds: ['with a choice of thresholds', [1, 0.5]],

@@ -80,7 +80,7 @@ export const sidebarOf = (pages: string): readonly Item[] => {
     .filter((name) => !named.includes(name))
     .map(item)
   const api = items('reference/api', ['index'], false).map((i) => ({ ...i, text: 'API', link: '/reference/api/' }))
-  const lab = items('lab', ['index'], false).map((i) => ({ ...i, link: '/lab/' }))
+  const lab = items('lab', ['index'], true).map((i) => (i.link === '/lab/index' ? { ...i, link: '/lab/' } : i))
   const decisions = items('internals/decisions', ['index'], true).map((i) =>
     i.link === '/internals/decisions/index' ? { ...i, link: '/internals/decisions/' } : i,
   )

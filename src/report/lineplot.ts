@@ -1,14 +1,16 @@
 // A plot of lines over numbers as SVG. In: series of points, axis titles. Out: the text of an SVG that stands alone, or that takes the colours
-// of the page that it stands in. Invariant: the same numbers give the same text; a point without a number breaks its line; lines are told
+// of its page, or of the reader's scheme. Invariant: the same numbers give the same text; a point without a number breaks its line; lines are told
 // apart by dashes and marks, too, so that grey paper will do.
 import { niceStep } from './charts'
-import { escapeHtml } from './page'
+import { escapeHtml, SCHEMES } from './page'
 
 export interface Series {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number | undefined])[]
   /** Drawn dashed and thin: a bound, or a paper's line. */
   readonly reference?: boolean
+  /** Drawn thick, above the others: the line that a reader compares with the rest. */
+  readonly ours?: boolean
   /** From the least to the most that a point stands for. */
   readonly band?: readonly (readonly [x: number, low: number, high: number])[]
 }
@@ -23,19 +25,26 @@ export interface Plot {
   readonly yTo?: number
   /** By powers of ten: all numbers are above nought. */
   readonly log?: boolean
+  /** The same for x. */
+  readonly logX?: boolean
+  /** Names beside the ends of their lines, instead of a list from the top. */
+  readonly labels?: 'ends'
   /** True if x is a count. */
   readonly counts?: boolean
   readonly height?: number
 }
 
-/** A file of its own is black on white; a page has colours of its own, the lines' from --s0 on. */
-export type Look = 'file' | 'page'
+/** A file is black on white, or follows the reader's scheme, light or dark; a page has colours of its own, the lines' from --s0 on. */
+export type Look = 'file' | 'page' | 'scheme'
 
 const WIDTH = 860
 const HEIGHT = 420
 const LEFT = 64
 const TOP = 40
+/** The least width beside the axes, and that of a name. */
 const RIGHT = 210
+const LETTER = 6.6
+const NAME_LEFT = 42
 const BOTTOM = 52
 const LEGEND_PITCH = 18
 const COLOURS = [
@@ -85,6 +94,13 @@ const INKS: Readonly<Record<Look, Inks>> = {
     grid: 'var(--line)',
     text: 'currentColor',
   },
+  scheme: {
+    line: (i) => `var(--s${i % COLOURS.length})`,
+    reference: 'var(--soft)',
+    axis: 'var(--soft)',
+    grid: 'var(--line)',
+    text: 'var(--ink)',
+  },
 }
 
 interface Scale {
@@ -92,6 +108,8 @@ interface Scale {
   readonly most: number
   readonly x: (v: number) => number
   readonly y: (v: number) => number
+  /** The right end of the axis of x. */
+  readonly right: number
   readonly xTicks: readonly number[]
   readonly yTicks: readonly number[]
   readonly bottom: number
@@ -138,18 +156,35 @@ const scaleOf = (p: Plot): Scale => {
   const [x0, x1] = xs.length ? [leastOf(xs, Infinity), mostOf(xs, -Infinity)] : [0, 1]
   const [y0, y1] = rangeOf(p)
   const bottom = Math.max(p.height ?? HEIGHT, TOP + LEGEND_PITCH * (p.series.length + 1)) - BOTTOM
+  const right =
+    WIDTH -
+    Math.max(
+      RIGHT,
+      NAME_LEFT +
+        LETTER *
+          mostOf(
+            p.series.map((s) => shownName(s).length),
+            0,
+          ),
+    )
   const along = (v: number, from: number, to: number, a: number, b: number): number =>
     a + ((v - from) / Math.max(to - from, 1e-12)) * (b - a)
   const up = p.log ? Math.log10 : (v: number): number => v
+  const over = p.logX ? Math.log10 : (v: number): number => v
   return {
     most: y1,
-    x: (v) => along(v, x0, x1, LEFT, WIDTH - RIGHT),
+    right,
+    x: (v) => along(over(v), over(x0), over(x1), LEFT, right),
     y: (v) => along(up(Math.min(v, y1)), up(y0), up(y1), bottom, TOP),
-    xTicks: ticks(x0, x1, p.counts ? 1 : 0),
+    xTicks: p.logX ? logTicks(x0, x1) : ticks(x0, x1, p.counts ? 1 : 0),
     yTicks: p.log ? logTicks(y0, y1) : ticks(y0, y1),
     bottom,
   }
 }
+
+const isEmpty = (s: Series): boolean => s.points.every(([, y]) => y === undefined)
+/** A line without points says so beside its name. */
+const shownName = (s: Series): string => (isEmpty(s) && s.points.length > 0 ? `${s.name}: none` : s.name)
 
 const n = (v: number): string => v.toFixed(1)
 /** Very large and very small numbers by their powers. */
@@ -183,21 +218,46 @@ const overSvg = ({ points }: Series, colour: string, scale: Scale): string =>
     )
     .join('')
 
-const seriesSvg = (s: Series, i: number, scale: Scale, inks: Inks): string => {
+/** The right-most point of a line. */
+const endOf = (s: Series, scale: Scale): readonly [x: number, y: number] | undefined => {
+  const places = s.points.flatMap(([x, y]) => (y === undefined ? [] : [[scale.x(x), scale.y(y)] as const]))
+  return places.length ? places.reduce((a, b) => (b[0] >= a[0] ? b : a)) : undefined
+}
+
+/** Heights of the names: a list from the top, or as near to the ends of the lines as a pitch between them allows. */
+const nameHeights = (p: Plot, scale: Scale): readonly number[] => {
+  if (p.labels !== 'ends') return p.series.map((_, i) => TOP + 14 + i * LEGEND_PITCH)
+  const wanted = p.series.map((s, i) => ({ i, y: endOf(s, scale)?.[1] ?? scale.bottom }))
+  const sorted = wanted.sort((a, b) => a.y - b.y || a.i - b.i)
+  const heights = new Array<number>(sorted.length).fill(0)
+  let lowest = TOP
+  for (const [k, { i, y }] of sorted.entries()) {
+    const room = scale.bottom - LEGEND_PITCH * (sorted.length - 1 - k)
+    heights[i] = Math.min(Math.max(y, lowest), room)
+    lowest = heights[i]! + LEGEND_PITCH
+  }
+  return heights
+}
+
+const seriesSvg = (s: Series, i: number, y: number, ends: boolean, scale: Scale, inks: Inks): string => {
   const colour = s.reference ? inks.reference : inks.line(i)
-  const y = TOP + 14 + i * LEGEND_PITCH
   const dashes = DASHES[i % DASHES.length]!
   const style = s.reference
     ? 'stroke-dasharray="5 4" stroke-width="1.2"'
-    : `stroke-width="2"${dashes && ` stroke-dasharray="${dashes}"`}`
+    : `stroke-width="${s.ours ? 4 : 2}"${dashes && !s.ours ? ` stroke-dasharray="${dashes}"` : ''}`
   const shape = MARKS[i % MARKS.length]!(2.6)
   const marked = s.reference || s.points.length > MOST_MARKS ? [] : s.points
   const at = (px: number, py: number): string => `<path class="mark" d="M${n(px)} ${n(py)}${shape}" fill="${colour}"/>`
   const marks = marked.map(([px, py]) => (py === undefined ? '' : at(scale.x(px), scale.y(py))))
-  const key = marked.length > 0 ? at(WIDTH - RIGHT + 26, y) : ''
+  const key = marked.length > 0 ? at(scale.right + 26, y) : ''
+  const end = ends ? endOf(s, scale) : undefined
+  const leader = end
+    ? `<path d="M${n(end[0])} ${n(end[1])}L${n(scale.right + 14)} ${n(y)}" stroke="${colour}" stroke-width=".6" opacity=".6"/>`
+    : ''
+  const weight = s.ours ? ' font-weight="700"' : ''
   return (
     `${bandSvg(s, colour, scale)}<path d="${pathOf(s, scale)}" fill="none" stroke="${colour}" ${style}/>${marks.join('')}${overSvg(s, colour, scale)}` +
-    `<path d="M${WIDTH - RIGHT + 16} ${y}h20" stroke="${colour}" ${style}/>${key}<text x="${WIDTH - RIGHT + 42}" y="${y + 4}">${escapeHtml(s.name)}</text>`
+    `${leader}<path d="M${n(scale.right + 16)} ${n(y)}h20" stroke="${colour}" ${style}/>${key}<text x="${n(scale.right + NAME_LEFT)}" y="${n(y + 4)}"${weight}>${escapeHtml(shownName(s))}</text>`
   )
 }
 
@@ -209,11 +269,11 @@ const axesSvg = (p: Plot, scale: Scale, { axis, grid }: Inks): string => {
   )
   const ys = scale.yTicks.map(
     (v) =>
-      `<path d="M${LEFT} ${n(scale.y(v))}H${WIDTH - RIGHT}" stroke="${grid}"/><text x="${LEFT - 8}" y="${n(scale.y(v) + 4)}" text-anchor="end">${tickText(v)}</text>`,
+      `<path d="M${LEFT} ${n(scale.y(v))}H${n(scale.right)}" stroke="${grid}"/><text x="${LEFT - 8}" y="${n(scale.y(v) + 4)}" text-anchor="end">${tickText(v)}</text>`,
   )
   return (
-    `${ys.join('')}${xs.join('')}<path d="M${LEFT} ${TOP}V${bottom}H${WIDTH - RIGHT}" fill="none" stroke="${axis}"/>` +
-    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${bottom + BOTTOM - 12}" text-anchor="middle">${escapeHtml(p.x)}</text>` +
+    `${ys.join('')}${xs.join('')}<path d="M${LEFT} ${TOP}V${bottom}H${n(scale.right)}" fill="none" stroke="${axis}"/>` +
+    `<text x="${(LEFT + scale.right) / 2}" y="${bottom + BOTTOM - 12}" text-anchor="middle">${escapeHtml(p.x)}</text>` +
     `<text transform="translate(16 ${(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(p.y)}</text>` +
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600">${escapeHtml(p.title)}</text>`
   )
@@ -223,11 +283,18 @@ export const plotSvg = (p: Plot, look: Look = 'file'): string => {
   const scale = scaleOf(p)
   const inks = INKS[look]
   const height = scale.bottom + BOTTOM
-  const ground = look === 'file' ? `<rect width="${WIDTH}" height="${height}" fill="#fff"/>` : ''
-  const stands = look === 'file' ? ' xmlns="http://www.w3.org/2000/svg"' : ''
+  const paper = { file: '#fff', page: undefined, scheme: 'var(--ground)' }[look]
+  const ground = paper ? `<rect width="${WIDTH}" height="${height}" fill="${paper}"/>` : ''
+  const stands = look === 'page' ? '' : ' xmlns="http://www.w3.org/2000/svg"'
+  const heights = nameHeights(p, scale)
+  const lines = p.series.map((s, i) => ({
+    ours: s.ours === true,
+    svg: seriesSvg(s, i, heights[i]!, p.labels === 'ends', scale, inks),
+  }))
+  const drawn = [...lines.filter((l) => !l.ours), ...lines.filter((l) => l.ours)].map((l) => l.svg).join('')
   return (
     `<svg${stands} viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escapeHtml(p.title)}: ${escapeHtml(p.y)} over ${escapeHtml(p.x)}" font-family="system-ui, sans-serif" font-size="12" fill="${inks.text}">` +
     `<title>${escapeHtml(p.title)}</title>` +
-    `${ground}${axesSvg(p, scale, inks)}${p.series.map((s, i) => seriesSvg(s, i, scale, inks)).join('')}</svg>\n`
+    `${look === 'scheme' ? `<style>${SCHEMES}</style>` : ''}${ground}${axesSvg(p, scale, inks)}${drawn}</svg>\n`
   )
 }

@@ -15,15 +15,30 @@ export const embedJson = (data: unknown): string =>
     .replace(/\u2028/g, '\\u2028')
     .replace(/\u2029/g, '\\u2029')
 
+/** Colours of a page, and of lines on it, for both schemes of the reader. */
+const LIGHT = {
+  page: '--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;',
+  lines:
+    '--s0:#1b6ca8;--s1:#d1495b;--s2:#2e8b57;--s3:#c77700;--s4:#7b4fa6;--s5:#00868b;--s6:#a0522d;--s7:#c71585;--s8:#556b2f;--s9:#4169e1;--s10:#8f6a08;--s11:#708090',
+}
+const DARK = {
+  page: '--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;',
+  lines:
+    '--s0:#63b0e8;--s1:#f08592;--s2:#63c491;--s3:#f0ae4a;--s4:#b694dd;--s5:#3fc1c6;--s6:#d98f68;--s7:#ef79c0;--s8:#a3bd74;--s9:#8ea6ff;--s10:#d9b34a;--s11:#a3b2c2',
+}
+const IF_DARK = '@media screen and (prefers-color-scheme:dark)'
+/** The colours that a drawing needs if it is a file of its own. */
+export const SCHEMES = `:root{${LIGHT.page}${LIGHT.lines}}${IF_DARK}{:root{${DARK.page}${DARK.lines}}}`
+
 const STYLE = `
-:root{color-scheme:light dark;--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;
+:root{color-scheme:light dark;${LIGHT.page}
 --output:#8fae4f;--parameters:#75859b;--input:#c983a8;--activations:#5b8def;--gradients:#e3a548;--workspace:#7fbcab;--mixed:#b3a3dc;
 --forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--full:#d8605a;--late:#eb9f88;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0;
---s0:#1b6ca8;--s1:#d1495b;--s2:#2e8b57;--s3:#c77700;--s4:#7b4fa6;--s5:#00868b;--s6:#a0522d;--s7:#c71585;--s8:#556b2f;--s9:#4169e1;--s10:#8f6a08;--s11:#708090}
-@media screen and (prefers-color-scheme:dark){:root{--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;
+${LIGHT.lines}}
+${IF_DARK}{:root{${DARK.page}
 --output:#7b9744;--parameters:#7b8aa1;--input:#b97499;--activations:#5580d2;--gradients:#c98f3c;--workspace:#669f90;--mixed:#9384c2;
 --forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--full:#d0605a;--late:#cf8570;--data:#b97499;--out:#b97a56;--in:#43909c;
---s0:#63b0e8;--s1:#f08592;--s2:#63c491;--s3:#f0ae4a;--s4:#b694dd;--s5:#3fc1c6;--s6:#d98f68;--s7:#ef79c0;--s8:#a3bd74;--s9:#8ea6ff;--s10:#d9b34a;--s11:#a3b2c2}}
+${DARK.lines}}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI","Helvetica Neue",sans-serif}
 main{max-width:1240px;margin:0 auto;padding:36px 28px 64px}

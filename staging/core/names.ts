@@ -21,6 +21,7 @@ export interface BuiltInStrategies {
   'swap:greedy': true
   'swap:dynprog': true
   'swap:fractional': true
+  'recompute:conv': true
   'hybrid:tflms': true
   'hybrid:superneurons': true
   sft: true

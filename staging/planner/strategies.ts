@@ -15,6 +15,7 @@ import { inCore } from '../schedule/incore'
 import { jointFinest } from '../schedule/jointsearch'
 import { checkpointOptimal, refineOptimal } from '../schedule/optimal'
 import { ownGrids } from './owngrids'
+import { recomputeConv } from '../literature/recomputeconv'
 import { sft } from '../literature/sft'
 import { tiled, tiledFinest, tiledSmall } from '../schedule/tiled'
 import { superneurons, superneuronsSmall } from '../literature/superneurons'
@@ -42,6 +43,7 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'swap:greedy': { planner: swapGreedy(), small: greedySmall },
   'swap:dynprog': { planner: dynprog(), small: dynprogSmall, refiner: refineDynprog() },
   'swap:fractional': { planner: fractional(), small: fractionalSmall, refiner: refineFractional() },
+  'recompute:conv': { planner: recomputeConv },
   'hybrid:tflms': { planner: hybridTflms(), small: hybridTflmsSmall, refiner: refineHybridTflms() },
   'hybrid:superneurons': { planner: hybridSuperneurons(), small: hybridSuperneuronsSmall },
   sft: { planner: sft(), tiles: true },

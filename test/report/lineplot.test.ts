@@ -125,4 +125,32 @@ test('a value above the axes is written at the top', () => {
   assert.equal(over({ ...plot, yTo: 10 }), [])
 })
 
+test('names beside the ends of lines do not overlap, and an empty line says so', () => {
+  const flat = (name: string, y: number | undefined) => ({ name, points: [[1, y] as const, [10, y] as const] })
+  const series = [flat('a', 1), flat('b', 1), flat('c', 1.01), flat('d', undefined)]
+  const svg = plotSvg({ ...plot, series, labels: 'ends', logX: true })
+  const heights = [...svg.matchAll(/<text x="692\.0" y="([\d.]+)"/g)].map((m) => Number(m[1]))
+  assert.is(heights.length, 4)
+  const sorted = [...heights].sort((x, y) => x - y)
+  assert.ok(sorted.every((h, i) => i === 0 || h - sorted[i - 1]! >= 17.9))
+  assert.match(svg, />d: none</)
+  assert.not.match(svg, /NaN|Infinity|undefined/)
+})
+
+test('our line is drawn last and thick; the names of long lines stay inside', () => {
+  const [first, bound] = plot.series
+  const long = { ...bound!, name: 'a name that is longer than the room beside the axes' }
+  const svg = plotSvg({ ...plot, series: [{ ...first!, ours: true }, long] })
+  assert.ok(svg.lastIndexOf('stroke-width="4"') > svg.indexOf('stroke-dasharray="5 4"'))
+  const [at] = [...svg.matchAll(/<text x="([\d.]+)" y="[\d.]+">a name/g)].map((m) => Number(m[1]))
+  assert.ok(at! + 6.6 * long.name.length <= 861)
+})
+
+test('a file that follows the scheme has the colours of both', () => {
+  const svg = plotSvg(plot, 'scheme')
+  assert.match(svg, /prefers-color-scheme:dark/)
+  assert.match(svg, /fill="var\(--ground\)"/)
+  assert.not.match(plotSvg(plot), /var\(/)
+})
+
 test.run()

@@ -25,8 +25,8 @@ const halfOf = (graph: Graph): number => bytesOf(pagesIn(refused(graph, 'in-core
 
 /** They move only inputs or results of convolutions. */
 const CONVOLUTIONS_ONLY = ['swap:vdnn-conv', 'swap:superneurons', 'hybrid:superneurons']
-/** It moves nothing, and between norms its tiles hold whole values. */
-const MOVES_NOTHING = ['sft']
+/** They move nothing: tiles hold whole values between norms, and outputs of convolutions stay. */
+const MOVES_NOTHING = ['sft', 'recompute:conv']
 const others = strategies.filter((s) => s !== 'in-core')
 
 test('resnet20-cifar, 34 MiB: so has every strategy that may move all activations; of the others the refusal names what stays', () => {
