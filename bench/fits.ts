@@ -1,5 +1,5 @@
 // `npm run bench:fits -- [NETWORK …]`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: the sizes of each call, with its seconds. Invariant: it ends with code 1 if a size that was found has no plan,
+// bench/results/fits.json: the sizes of each call, with its seconds, as the median of three calls. Invariant: it ends with code 1 if a size that was found has no plan,
 // or the next larger one has one.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -41,6 +41,9 @@ const isPlanned = (subject: Subject, input: Shape, strategy: string): boolean =>
     E.isRight,
   )
 
+/** Each command runs this number of times; its time is the median. */
+const CALLS = 3
+
 /** The object of a command line in a process of its own. */
 const called = (...args: readonly string[]): { readonly largest: Fits['largest']; readonly changes: Fits['changes'] } =>
   JSON.parse(execFileSync(process.execPath, [join(__dirname, '../scripts/spillway.js'), ...args, '--json'], { encoding: 'utf8' }))
@@ -67,9 +70,13 @@ const rowOf = (machine: string, name: string) => {
   })
   const found = certain(`${name} fits ${machine}`)(largestOf(subjectAt(2), 'batch', on.memoryBytes)({ strategy: 'in-core' }))
   const batch = 2 * found.input[0]
-  const [began, used] = [performance.now(), childSeconds()]
-  const { largest, changes } = called('fits', name, '--machine', machine, '--batch', `${batch}`)
-  const [wallSeconds, seconds] = [(performance.now() - began) / 1000, childSeconds() - used]
+  const calls = Array.from({ length: CALLS }, () => {
+    const [began, used] = [performance.now(), childSeconds()]
+    const answer = called('fits', name, '--machine', machine, '--batch', `${batch}`)
+    return { answer, wallSeconds: (performance.now() - began) / 1000, seconds: childSeconds() - used }
+  })
+  const { answer, seconds, wallSeconds } = calls.sort((a, b) => a.wallSeconds - b.wallSeconds)[CALLS >> 1]!
+  const { largest, changes } = answer
   const subject = subjectAt(batch)
   const answers = largest.map(({ growing, of, largest: answer }): Checked => {
     if (!answer) return { growing, of, isExact: !isPlanned(subject, subject.base, of) }
