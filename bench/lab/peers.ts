@@ -296,7 +296,7 @@ export const peers: Experiment = {
     '- Their times are measured; ours are a roofline with 60 % of the arithmetic peak and 80 % of the memory rate.\n' +
       '- Their in-core memory is PyTorch’s. Ours is smaller for the same network, so that equal shares are fewer bytes for ours.\n' +
       '- MONeT, Rotor, HiRemate and `torch.utils.checkpoint` only recompute. *No link*: `auto` without host memory, by recomputation and tiles alone. POFO and MAGIS also move values to the host.\n' +
-      '- *Bound*: what no plan with a link can beat on the same cost model, in this budget.',
+      '- *Bound*: the lower bound of plans with a link, on the same cost model, in this budget.',
     'Not run: `rockmate` on a CPU; ILP solvers of the peers.',
   ],
   parts: [
