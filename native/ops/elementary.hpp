@@ -31,7 +31,7 @@ SPILLWAY_BOTH float polynomial(float x, float highest, C... lower) {
 }
 
 /// 2^n for n in [-126, 127].
-SPILLWAY_BOTH inline float power_of_two(int32_t n) { return bits_as<float>((n + 127) << 23); }
+SPILLWAY_BOTH inline float power_of_two(int32_t n) { return bits_as<float>(uint32_t(n + 127) << 23); }
 
 /// x = n·log(2) + rest, |rest| <= log(2)/2, for |x| up to 1000; e^rest = 1 + less_one.
 struct Exponent {
@@ -100,7 +100,7 @@ SPILLWAY_BOTH inline R logarithm(R x) {
     constexpr float least_normal = 1.17549435e-38f, infinity = __builtin_inff();
     const float normal = x * (x < least_normal ? 8388608.0f : 1.0f), lowered = x < least_normal ? 23.0f : 0.0f;
     // x = 2^n·m, m from sqrt(1/2) to sqrt(2).
-    const int32_t bits = detail::bits_as<int32_t>(normal) - 0x3F3504F3;
+    const int32_t bits = int32_t(detail::bits_as<uint32_t>(normal) - 0x3F3504F3u);  // wraps below 0, where the result is NaN
     const float n = float(bits >> 23) - lowered, m = detail::bits_as<float>((bits & 0x7FFFFF) + 0x3F3504F3);
     const float f = m - 1.0f, square = f * f;
     const float p = detail::polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
