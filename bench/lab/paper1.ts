@@ -483,7 +483,7 @@ export const paper1: Experiment = {
       '\n' +
       '- Its DenseNet trains batch 512 in memory. DenseNet-121 needs 60 GiB for that without recomputation. So the paper’s network shares buffers or has fewer layers.\n' +
       '- Its Pix2PixHD and DeepLabv3+ have other heads than ours.',
-    `Of the paper: ${missingOf(1)}`,
+    missingOf(1),
   ],
   parts: [
     part('table1', tableRows, table1),

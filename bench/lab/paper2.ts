@@ -426,7 +426,7 @@ export const paper2: Experiment = {
     'Megapixels per second on a V100 of 32 GB behind three NVLink 2.0 bricks. Our rates are a roofline, and higher: 15 megapixels/s where the paper has about 12.',
     '- **Recomputation.** `recompute:conv` is the paper’s: outputs of convolutions stay, everything else is recomputed. `checkpoint:sqrt` and `checkpoint:optimal` keep less.\n' +
       '- **Hybrid.** As in the paper, it swaps fewer values than swapping alone. It gains less here, because the link is seldom the limit at these sizes. [Causes](causes.md) shows the paper’s 37.5 and 18.7 % behind slower links.',
-    `Of the paper: ${missingOf(2)}`,
+    missingOf(2),
   ],
   parts: [
     ...NETWORKS.map((n) =>

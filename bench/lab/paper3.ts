@@ -397,7 +397,7 @@ export const paper3: Experiment = {
   words: [
     'The paper’s seconds are one cold iteration, from the data files of its artifact. Ours are one step of a running loop.',
     'Listing 3 finds segments by dominators, for any graph. `sft` takes ops in their order, which is the same for the paper’s three networks, all chains. Segments of graphs with branches are not reproduced.',
-    `Of the paper: ${missingOf(3)}`,
+    missingOf(3),
   ],
   parts: [
     ...MODELS.flatMap((model) =>

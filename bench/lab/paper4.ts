@@ -583,7 +583,7 @@ export const paper4: Experiment = {
   words: [
     'GeForce TITAN X (Maxwell), 12 GB, PCIe. The paper’s memory is a best-fit heap, ours is pages. Our vDNN and DyMem, like theirs, swap everything, even if it would fit. So `swap:fractional` and `auto` have in-core rates where these two do not.',
     'Figure 12(b) and section 4.2 compare convolution algorithms with more and less workspace. A simulated machine has one time per convolution, so these rows are not reproduced: −60 % for memory-optimal algorithms, 95 % (DyMem) and 97 % (vDNN) of the fastest, 72 and 84 % for VGG-16 at batch 256. The paper’s Table 1 (25 and 76 ms of computation, 66 and 68 ms of copies) is used in [causes](causes.md).',
-    `Of the paper: ${missingOf(4)}`,
+    missingOf(4),
   ],
   parts: [
     ...NETWORKS.map((n) =>

@@ -296,7 +296,7 @@ export const paper5: Experiment = {
   title: 'Paper 5: optimal swapping',
   words: [
     'A V100 behind PCIe 3.0 at 12.2 GB/s, as measured in the paper. Planning times are from a machine with other load.',
-    `Of the paper: ${missingOf(5)}`,
+    missingOf(5),
   ],
   parts: [...batches, ...cases],
   summary,

@@ -34,8 +34,10 @@ export const numberOf = (paper: number, name: string, row: readonly (string | nu
   return typeof found === 'number' ? found : null
 }
 
-/** The figures that have no numbers here, with the reason. */
-export const missingOf = (paper: number): string =>
-  Object.entries(papers[paper]?.missing ?? {})
-    .map(([figure, reason]) => `${figure}: ${reason}.`)
-    .join(' ')
+/** The figures whose curves are missing, and the values that the text states instead. */
+export const missingOf = (paper: number): string => {
+  const missing = Object.entries(papers[paper]?.missing ?? {})
+  const figures = missing.map(([figure]) => figure).join('; ')
+  const stated = missing.flatMap(([, text]) => (text === '' ? [] : [text]))
+  return [`The curves of these figures are missing, because their pictures are not at hand: ${figures}.`, ...stated].join(' ')
+}

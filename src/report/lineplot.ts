@@ -1,6 +1,6 @@
 // A plot of lines over numbers as SVG. In: series of points, axis titles. Out: the text of an SVG that stands alone, or that takes the colours
-// of its page, or of the reader's scheme. Invariant: the same numbers give the same text; a point without a number breaks its line; lines are told
-// apart by dashes and marks, too, so that grey paper will do.
+// of its page, or of the reader's scheme. Invariant: the same numbers give the same text; a point without a number breaks its line; lines differ in
+// dashes and marks, too, and so can be distinguished on grey paper.
 import { niceStep } from './charts'
 import { escapeHtml, SCHEMES } from './page'
 
