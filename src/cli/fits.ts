@@ -10,32 +10,18 @@ import { showSeconds, showSize, significant } from '../report/format'
 import { textTable } from '../report/texttable'
 import { type Answer, type Change, type Fit, type Fits, stepAsked } from '../stage/fits'
 import { fitsBeside, imagesThread } from '../stage/fitsbeside'
-import { type Subject, UP_TO } from '../stage/largest'
-import { prepare, type Prepared } from '../stage/prepare'
+import { UP_TO } from '../stage/largest'
+import { prepare } from '../stage/prepare'
 import { checkedBudget, checkedEffort } from '../stage/stage'
 import { live } from './live'
-import { modelNamed } from './model'
-import { overrideOf } from './options'
 import { type Done, type Output, quoted, terminalWidth } from './output'
-import { namedStep, type NamedStep, type StagingOptions } from './stage'
+import { namedStep, type StagingOptions, subjectOf } from './stage'
 
 export interface FitsOptions extends Omit<StagingOptions, 'budget' | 'strategy'> {
   /** Budget in bytes. */
   readonly in?: number
   readonly upTo?: number
 }
-
-/** The model at any size, with the options of its step. */
-const subjectOf = (text: string, o: FitsOptions, { machine, own }: NamedStep, { graph }: Prepared): Subject => ({
-  at: ([batch, , height, width]) =>
-    pipe(
-      modelNamed(text, { ...overrideOf({ classes: o.classes }), batch, height, width }),
-      E.map(({ model }) => model),
-    ),
-  base: graph.values.find((v) => v.role === 'input')!.shape as Subject['base'],
-  own,
-  machine,
-})
 
 // ---------------------------------------------------------------- the text
 

@@ -10,12 +10,15 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
+import { showSize } from '../report/format'
 import { tryLoadPlans } from '../stage/planfile'
+import type { Subject } from '../stage/largest'
 import { type Named, prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
 import { type StageAsked, describePlans, machineOptionsIn, type Staged, stagedOverRanks, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf, suggestingLoss } from './own'
+import { quoted } from './output'
 import { openMachine, planShown, readModel } from './phases'
 
 export interface StagingOptions
@@ -135,6 +138,38 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
   )
 }
 
+/** The model at any size, with the options of its step. */
+export const subjectOf = (
+  text: string,
+  o: Pick<StagingOptions, 'classes'>,
+  { machine, own }: NamedStep,
+  { graph }: Prepared,
+): Subject => ({
+  at: ([batch, , height, width]) =>
+    pipe(
+      modelNamed(text, { ...overrideOf({ classes: o.classes }), batch, height, width }),
+      E.map(({ model }) => model),
+    ),
+  base: graph.values.find((v) => v.role === 'input')!.shape as Subject['base'],
+  own,
+  machine,
+})
+
+/** Adds the command that answers a refused training step. */
+const withSizes =
+  (text: string, { mode = 'train', machine, image, batch }: StagingOptions, { named }: NamedStep) =>
+  (e: SpillwayError): SpillwayError => {
+    if (e.tag !== 'BudgetInfeasible' || e.reason !== undefined || mode !== 'train' || named.model.kind !== 'model') return e
+    const flags = [
+      ...(image === undefined ? [] : ['--image', image.join('x')]),
+      ...(batch === undefined ? [] : [`--batch ${batch}`]),
+      ...(machine === undefined ? [] : ['--machine', machine]),
+      '--in',
+      showSize(e.budgetBytes).replaceAll(' ', ''),
+    ]
+    return { ...e, sizesBy: ['spillway fits', quoted(text), ...flags].join(' ') }
+  }
+
 export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NOTHING): Either<SpillwayError, StagedModel> => {
   const { plan, budget, strategy, effort, allocator, algorithms, spill, resumes } = o
   return plan !== undefined
@@ -142,17 +177,20 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
     : pipe(
         prepareNamed(modelText, o),
         E.tap(({ named, prepared }) => suggestingLoss(o, named.loss)(beforehand(prepared.graph))),
-        E.bind('staged', ({ named, prepared }) =>
-          planShown(named.name, () =>
-            (o.shard === undefined ? stagedOverRanks : stagePrepared)(prepared, {
-              budget,
-              strategy,
-              effort,
-              allocator,
-              algorithms,
-              spill,
-              resumes,
-            }),
+        E.bind('staged', (step) =>
+          pipe(
+            planShown(step.named.name, () =>
+              (o.shard === undefined ? stagedOverRanks : stagePrepared)(step.prepared, {
+                budget,
+                strategy,
+                effort,
+                allocator,
+                algorithms,
+                spill,
+                resumes,
+              }),
+            ),
+            E.mapLeft(withSizes(modelText, o, step)),
           ),
         ),
       )

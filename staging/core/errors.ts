@@ -55,8 +55,12 @@ export type PlanError =
       readonly withoutTier?: true
       /** Why it cannot work, when that is known without looking for plans. */
       readonly reason?: string
-      /** The largest values on the device at the peak, largest first. */
+      /** The call that needs most in the plan for the smallest budget. */
+      readonly call?: { readonly layer: string; readonly kind: string }
+      /** The largest values on the device during that call, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
+      /** The command that finds the batch and the image that fit. */
+      readonly sizesBy?: string
     }
   | {
       readonly tag: 'TierInfeasible'
@@ -128,6 +132,17 @@ const moreHeap = ({ calls, most }: TooManyCalls): string =>
   `; finer tiles need ${calls} calls per step, but the heap has room to plan ${most}: ` +
   `NODE_OPTIONS=--max-old-space-size=${Math.ceil(heapToPlan(calls) / 2 ** 20)} is enough`
 
+type BudgetRefusal = Extract<PlanError, { tag: 'BudgetInfeasible' }>
+
+const atThePeak = ({ call, inTheWay }: BudgetRefusal): string => {
+  if (inTheWay.length === 0) return ''
+  const sizes = list(inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`))
+  return call ? `; then ${at(call.layer, call.kind)} needs most: ${sizes}` : `; largest at the peak: ${sizes}`
+}
+
+const sizesText = ({ sizesBy }: BudgetRefusal): string =>
+  sizesBy === undefined ? '' : `; '${sizesBy}' finds the largest batch and image that fit`
+
 const ADD_A_TIER = '; raise --budget, or swap: add --spill DIR for a disk, or --host-memory SIZE for more RAM beside the budget'
 
 const renderPlanError = (e: PlanError): string => {
@@ -136,12 +151,13 @@ const renderPlanError = (e: PlanError): string => {
       return e.reason
     case 'BudgetInfeasible': {
       if (e.reason !== undefined) return e.reason
-      const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
       return (
         `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
-        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; largest at the peak: ${list(way)}`}` +
+        `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)` +
+        atThePeak(e) +
         (e.tooMany ? moreHeap(e.tooMany) : '') +
-        (e.withoutTier ? ADD_A_TIER : '')
+        (e.withoutTier ? ADD_A_TIER : '') +
+        sizesText(e)
       )
     }
     case 'TierInfeasible':

@@ -286,10 +286,15 @@ const withDearLink = (m: Machine): Machine => {
   }
 }
 
-/** Planners choose by the link that they see: where the host's memory is too small, that is the disk's, or one that is dear. */
-const linkVariants = (found: Search): readonly Machine[] => {
+/**
+ * Planners choose by the link that they see: where the host's memory is too small, that is the disk's, or one that is dear. The search knows the limits of
+ * the lower tier, but it starts from plans that move much.
+ */
+const linkVariants = (found: Search, { strategy, method }: CompileOptions): readonly Machine[] => {
   const { hostBytes, tierBytes } = found.best?.plan ?? { tierBytes: 0 }
-  return found.lack || tierBytes > (hostBytes ?? Infinity) ? [withDearLink(found.machine)] : []
+  const isTooSmall = found.lack !== null || tierBytes > (hostBytes ?? Infinity)
+  const knowsLimits = strategy === 'auto' && !method && found.best !== null
+  return isTooSmall && !knowsLimits ? [withDearLink(found.machine)] : []
 }
 
 /** The plan of one candidate, or why it does not fit. */
@@ -415,7 +420,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
     found.machine = machine
     const ran = runs()
     if (isLeft(ran)) return ran
-    for (found.machine of linkVariants(found)) runs()
+    for (found.machine of linkVariants(found, o)) runs()
     if (found.isEnough) break
   }
   // More calls take less memory, and do not move less.
@@ -452,9 +457,11 @@ const infeasible = (smallest: Candidate | null, o: CompileOptions, tooMany?: Too
   if (!smallest) return { ...refused, smallestBytes: Infinity, inTheWay: [] }
   const planned = tightestOf(smallest)
   const { call } = tightestCall(planned, smallest.layout.calls.length)
+  const { op, kind } = smallest.layout.calls[call]!
   return {
     ...refused,
     smallestBytes: bytesOf(smallest.least),
+    ...(op >= 0 ? { call: { layer: smallest.layout.graph.ops[op]!.layer, kind } } : {}),
     inTheWay: heldAt(smallest.layout, planned, call)
       .slice(0, 5)
       .map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),

@@ -41,7 +41,7 @@ export const goneFarther = (
     parts.reduce((n, part) => n + moves.get(part)!, 0) /
     parts.length /
     (starts[Math.min(last, calls.length)]! - starts[first]! + 1e-9)
-  const slots = slotsOf(awayIn(rs), undefined, MOST_PAGES)
+  const slots = slotsOf(awayIn(rs), { mostPages: MOST_PAGES })
     .map((slot) => ({ slot, worth: worth(slot) }))
     .sort((a, b) => b.worth - a.worth)
   return (share) => {

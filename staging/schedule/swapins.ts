@@ -13,11 +13,11 @@ interface SwapIn {
   settled: boolean
 }
 
-/** Seconds of each call during which swaps in with a planner's times keep the link busy. */
-const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: SwapContext): Float64Array => {
+/** Seconds of each call during which swaps in with a planner's times keep a lane busy. */
+const timedBusy = (rs: readonly PlannedResidency[], lane: number, { calls, seconds, laneOf }: SwapContext): Float64Array => {
   const busy = new Float64Array(calls.length)
   if (!rs.some((r) => r.timed)) return busy
-  const { starts, numbers } = byPoint(rs, calls.length, (r) => (r.timed ? r.acquire : undefined))
+  const { starts, numbers } = byPoint(rs, calls.length, (r) => (r.timed && laneOf(r) === lane ? r.acquire : undefined))
   let left = 0
   for (let p = 0; p < calls.length; p++) {
     for (let k = starts[p]!; k < starts[p + 1]!; k++) left += seconds(rs[numbers[k]!]!)
@@ -27,31 +27,44 @@ const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: SwapCont
   return busy
 }
 
+/** The waiting copies of a lane. They settle from `head` on, but one that is cut short settles before its turn. */
+class Queue {
+  readonly copies: SwapIn[] = []
+  private head = 0
+
+  /** `busy`: seconds of each call that the lane has no time for these copies. */
+  constructor(readonly busy: (call: number) => number) {}
+
+  get first(): SwapIn | undefined {
+    while (this.copies[this.head]?.settled) this.head++
+    return this.copies[this.head]
+  }
+}
+
 export const placeSwapIns = (
   rs: readonly PlannedResidency[],
   occ: Int32Array,
-  outBusy: Float64Array,
+  outBusy: readonly Float64Array[],
   copies: SwapContext,
 ): void => {
-  const { calls, budget, link, seconds } = copies
+  const { calls, budget, lanes, laneOf, seconds } = copies
   const swaps = (r: PlannedResidency): boolean => r.swapIn !== null && !r.timed
   const starting = byPoint(rs, calls.length + 1, (r) => (swaps(r) ? r.first : undefined))
   const earliest = byPoint(rs, calls.length + 1, (r) => (swaps(r) ? (r.previous?.release ?? 0) : undefined))
-  const inBusy = timedBusy(rs, copies)
+  const queues = lanes.map(({ fullDuplex }, lane) => {
+    const inBusy = timedBusy(rs, lane, copies)
+    return new Queue((p) => inBusy[p]! + (fullDuplex ? 0 : outBusy[lane]![p]!))
+  })
   const copyOf = new Array<SwapIn | undefined>(rs.length)
-  const pending: SwapIn[] = []
-  let head = 0
   let held = 0
   const settle = (c: SwapIn, p: Point): void => {
     c.settled = true
     held -= c.r.pages
     c.r.acquire = p
-    while (pending[head]?.settled) head++
   }
-  /** The link moves waiting copies, in order, for this time. */
-  const drain = (time: number, p: Point): void => {
-    while (head < pending.length) {
-      const c = pending[head]!
+  /** The lane moves waiting copies, in order, for this time. */
+  const drain = (queue: Queue, time: number, p: Point): void => {
+    for (let c = queue.first; c; c = queue.first) {
       const moved = Math.min(c.left, time)
       c.left -= moved
       time -= moved
@@ -59,19 +72,25 @@ export const placeSwapIns = (
       settle(c, p)
     }
   }
-  /** Starts no earlier than p: the link's work for others by then serves this one. */
+  /** Starts no earlier than p: the lane's work for others by then serves this one. */
   const cutShort = (c: SwapIn, p: Point): void => {
-    const first = pending[head]!
+    const first = queues[laneOf(c.r)]!.first!
     if (first !== c) first.left = Math.min(first.total, first.left + c.left)
     settle(c, p)
   }
+  /** The copy that waits for the latest call. */
+  const latest = (): SwapIn | undefined => {
+    let found: SwapIn | undefined
+    for (const { first } of queues) if (first && (!found || first.r.first > found.r.first)) found = first
+    return found
+  }
   for (let p = calls.length; p >= 0; p--) {
-    if (p < calls.length) drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
+    if (p < calls.length) for (const queue of queues) drain(queue, Math.max(0, calls[p]!.seconds - queue.busy(p)), p)
     for (let k = starting.starts[p + 1]! - 1; k >= starting.starts[p]!; k--) {
       const r = rs[starting.numbers[k]!]!
       const total = seconds(r)
       const c = { r, total, left: total, settled: false }
-      pending.push(c)
+      queues[laneOf(r)]!.copies.push(c)
       copyOf[starting.numbers[k]!] = c
       held += r.pages
     }
@@ -79,6 +98,6 @@ export const placeSwapIns = (
       const c = copyOf[earliest.numbers[k]!]
       if (c && !c.settled) cutShort(c, p)
     }
-    while (head < pending.length && (p === 0 || occ[p - 1]! + held > budget)) settle(pending[head]!, p)
+    for (let c = latest(); c && (p === 0 || occ[p - 1]! + held > budget); c = latest()) settle(c, p)
   }
 }

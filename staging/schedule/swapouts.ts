@@ -1,6 +1,7 @@
 // The ends of finished stays' pages while their swaps out run: one walk forward through the step. In: residencies, held pages at each call, the
-// budget. Out: each residency's release; the additional pages, added to `occ`; for each call, the busy seconds of the link during it. Invariant:
-// residencies of a part follow each other, so the one before one that returns is its number less one. Worked example: see swaptimes.ts.
+// budget. Out: each residency's release; the additional pages, added to `occ`; for each lane and call, the busy seconds of the lane during it.
+// Invariant: residencies of a part follow each other, so the one before one that returns is its number less one. Worked example: see swaptimes.ts.
+import { mapped } from '../core/mapped'
 import type { Link } from '../graph/machine'
 import type { Call, Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'
@@ -8,8 +9,11 @@ import { byPoint, type PlannedResidency } from './stays'
 export interface SwapContext {
   readonly calls: readonly Call[]
   readonly budget: number
-  readonly link: Link
   readonly seconds: (r: PlannedResidency) => number
+  /** The link, and a second one if it has a queue of its own. */
+  readonly lanes: readonly Pick<Link, 'fullDuplex'>[]
+  /** The number of its lane. */
+  readonly laneOf: (r: PlannedResidency) => number
 }
 
 interface SwapOut {
@@ -20,8 +24,8 @@ interface SwapOut {
 export const placeSwapOuts = (
   rs: readonly PlannedResidency[],
   occ: Int32Array,
-  { calls, budget, seconds }: SwapContext,
-): Float64Array => {
+  { calls, budget, seconds, lanes, laneOf }: SwapContext,
+): readonly Float64Array[] => {
   const points = calls.length
   const starting = byPoint(rs, points, (r) => (r.swapOut ? r.settled : undefined))
   const ending = byPoint(rs, points, (r) => (r.swapOut ? r.last + 1 : undefined))
@@ -29,13 +33,14 @@ export const placeSwapOuts = (
   const returning = byPoint(rs, points, (r) => (r.previous?.swapOut ? r.acquire : undefined))
   const ends = new Float64Array(rs.length)
   const late = new Int32Array(occ.length)
-  const busy = new Float64Array(calls.length)
+  const busy = mapped(lanes, () => new Float64Array(calls.length))
   /** Copies whose stays are over, in order of their ends, from `head` on: their pages are held for nothing else. */
   const pending: SwapOut[] = []
   let head = 0
   let held = 0
   let time = 0
-  let linkFree = 0
+  /** When a lane has copied all. */
+  const freeAt = new Float64Array(lanes.length)
   /** Waits for all copies that end by then. */
   const waitUntil = (end: number, p: Point): void => {
     time = Math.max(time, end)
@@ -50,8 +55,8 @@ export const placeSwapOuts = (
   for (let p = 0; p < calls.length; p++) {
     for (let k = starting.starts[p]!; k < starting.starts[p + 1]!; k++) {
       const i = starting.numbers[k]!
-      linkFree = Math.max(time, linkFree) + seconds(rs[i]!)
-      ends[i] = linkFree
+      const lane = laneOf(rs[i]!)
+      ends[i] = freeAt[lane] = Math.max(time, freeAt[lane]!) + seconds(rs[i]!)
     }
     for (let k = ending.starts[p]!; k < ending.starts[p + 1]!; k++) {
       const r = rs[ending.numbers[k]!]!
@@ -66,7 +71,9 @@ export const placeSwapOuts = (
     for (let k = due.starts[p]!; k < due.starts[p + 1]!; k++) waitUntil(ends[due.numbers[k]!]!, p)
     for (let k = returning.starts[p]!; k < returning.starts[p + 1]!; k++) waitUntil(ends[returning.numbers[k]! - 1]!, p)
     while (head < pending.length && occ[p]! + held > budget) waitUntil(pending[head]!.end, p)
-    busy[p] = Math.min(calls[p]!.seconds, Math.max(0, linkFree - time))
+    busy.forEach((b, lane) => {
+      b[p] = Math.min(calls[p]!.seconds, Math.max(0, freeAt[lane]! - time))
+    })
     time += calls[p]!.seconds
   }
   waitUntil(Infinity, calls.length)

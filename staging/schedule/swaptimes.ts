@@ -59,7 +59,13 @@ export const scheduleSwaps = (
         const l = lies(r.stays)
         return (l.latencySeconds + bytesOf(r.pages) / rate(l)) * stretchOf(link)
       }
-    const copies = { calls, budget: budgetPages, link }
+    const lanes = link.beyond?.apart ? [link, link.beyond] : [link]
+    const copies = {
+      calls,
+      budget: budgetPages,
+      lanes,
+      laneOf: (r: PlannedResidency) => Math.max(0, lanes.indexOf(lies(r.stays))),
+    }
     const busy = placeSwapOuts(rs, occ, { ...copies, seconds: at((l) => l.outBytesPerSecond) })
     placeSwapIns(rs, occ, busy, { ...copies, seconds: at((l) => l.inBytesPerSecond) })
     return rs
@@ -75,8 +81,8 @@ export const scheduleSwaps = (
   return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
 }
 
-/** The tried shares of the memory: a slow part is away for longer, and takes more of it. */
-const SHARES = [1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.55, 0.4, 0.2, 0]
+/** A slow part is away for longer, and takes more of the memory. So not all of it can be filled. The share is exact to one of this number. */
+const SHARES = 64
 
 interface InTwo {
   readonly calls: readonly Call[]
@@ -94,22 +100,25 @@ const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   const goneFor = goneFarther(near, calls, bytes, homes)
   const soonest = awayIn(near, (r) => r.last + 1)
   const inMemory = homes ? homes.bytes : 0
-  for (const share of SHARES) {
+  /** The swaps with this share of the memory, or null if they take more than all of it. */
+  const filling = (share: number): Swaps | null => {
     const far = goneFor(share)
-    const least =
-      inMemory > bytes
-        ? 0
-        : inMemory +
-          mostInSlots(
-            slotsOf(soonest, (part) => !far.has(part)),
-            calls.length,
-          )
-    if (least > bytes && share > 0) continue
+    const isNear = (part: PlannedStays): boolean => !far.has(part)
+    const least = inMemory > bytes ? 0 : inMemory + mostInSlots(slotsOf(soonest, { isIn: isNear, areAlike: true }), calls.length)
+    if (least > bytes && share > 0) return null
     const rs = timed(untimed(near), (part) => (far.has(part) ? beyond : link))
     const slots = tierSlots(rs, homes, { has: (part) => far.has(part), mostHomes: bytes })
-    if (slots.hostBytes <= bytes || share === 0) return swaps(rs, slots)
+    return slots.hostBytes <= bytes || share === 0 ? swaps(rs, slots) : null
   }
-  throw new Error('the last share is none')
+  let best = filling(1)
+  if (best) return best
+  for (let low = 0, high = SHARES; high - low > 1; ) {
+    const middle = (low + high) >> 1
+    const found = filling(middle / SHARES)
+    if (found) [low, best] = [middle, found]
+    else high = middle
+  }
+  return best ?? filling(0)!
 }
 
 /** Parts side by side that come and go together are one residency, unless they lie in different places or cross the border of two steps. */

@@ -65,17 +65,24 @@ export const awayIn = (
   return away.sort((a, b) => a.part.storage - b.part.storage || a.part.from - b.part.from)
 }
 
-/** Parts side by side in one slot, of at most this number of pages if a slot must fit a limit. */
+interface SlotRules {
+  readonly isIn?: ((part: PlannedStays) => boolean) | undefined
+  readonly mostPages?: number
+  /** Only parts that are away at the same time are in one slot, so that no part takes memory for longer. */
+  readonly areAlike?: boolean
+}
+
+/** Parts side by side in one slot. */
 export const slotsOf = (
   away: readonly Away[],
-  isIn: (part: PlannedStays) => boolean = () => true,
-  mostPages = Infinity,
+  { isIn = () => true, mostPages = Infinity, areAlike = false }: SlotRules = {},
 ): readonly Slot[] => {
   const slots: Slot[] = []
   for (const { part, first, last } of away) {
     if (!isIn(part)) continue
     const before = slots[slots.length - 1]
-    if (before && before.storage === part.storage && before.to === part.from && part.to - before.from <= mostPages) {
+    const alike = !areAlike || (before?.first === first && before.last === last)
+    if (alike && before && before.storage === part.storage && before.to === part.from && part.to - before.from <= mostPages) {
       before.to = part.to
       before.parts.push(part)
       before.first = Math.min(before.first, first)
@@ -122,8 +129,12 @@ export const tierSlots = (
 ): TierSlots => {
   const offsets = new Map<PlannedStays, number>()
   const away = awayIn(rs)
-  const near = placed(slotsOf(away, beyond ? (part) => !beyond.has(part) : undefined), homes.bytes, offsets)
-  const bytes = beyond ? placed(slotsOf(away, beyond.has), near, offsets) : near
+  const near = placed(
+    beyond ? slotsOf(away, { isIn: (part) => !beyond.has(part), areAlike: true }) : slotsOf(away),
+    homes.bytes,
+    offsets,
+  )
+  const bytes = beyond ? placed(slotsOf(away, { isIn: beyond.has }), near, offsets) : near
   const atHome = (part: PlannedStays): number => homes.of(part.storage)! + bytesOf(part.from)
   return {
     offset: (r) =>

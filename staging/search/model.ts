@@ -3,8 +3,10 @@
 // is a queue. A value may arrive before its loop in half of the free memory. A change of one loop updates only the loops that it concerns.
 // Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
 import type { ValueId } from '../graph/graph'
+import { hasTier, lastLink } from '../graph/machine'
 import { Bodies, type Body, haloSeconds, PART, type Running } from './bodies'
 import type { Decisions } from './decisions'
+import { Lane, Places } from './lanes'
 import { FULL, LACK, WASTE } from './limits'
 import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { SMALL_BYTES } from '../memory/place'
@@ -55,8 +57,9 @@ export class Model {
   readonly seconds: Float64Array
   readonly compute: Float64Array
   private readonly working: Float64Array
-  private readonly comes: Float64Array
-  private readonly leaves: Float64Array
+  private readonly lane: Lane
+  /** Absent if the lower tier is unlimited. */
+  readonly places: Places | undefined
   private readonly held: Float64Array
   private readonly corrections = new Map<Loop, Correction>()
   private readonly isAway: Uint8Array
@@ -65,7 +68,6 @@ export class Model {
   private readonly body: (Body | undefined)[] = []
   private readonly events: Events[]
   private readonly isDue: Uint8Array
-  private readonly released: Float64Array
   /** Bytes of found and of left values in the working set. */
   private readonly found: Float64Array
   private readonly left: Float64Array
@@ -73,7 +75,6 @@ export class Model {
   private readonly needs: Float64Array
   /** The latest maker of the bytes that must have left after each loop. */
   private readonly lastDue: Int32Array
-  private readonly releasedUpTo: Float64Array
   /** By loop: found values, parameters of the lower tier, left values. For each of these the next loop that finds it, or -1. */
   private readonly touched: ValueId[][] = []
   private readonly next: number[][] = []
@@ -108,17 +109,16 @@ export class Model {
     this.seconds = perLoop()
     this.compute = perLoop()
     this.working = perLoop()
-    this.comes = perLoop()
-    this.leaves = perLoop()
+    const { link } = p.machine
+    this.lane = new Lane(loops, link)
+    this.places = hasTier(p.machine) && link.bytes !== undefined ? new Places(loops, values, link, this.lane) : undefined
     this.held = perLoop()
-    this.released = perLoop()
     this.found = perLoop()
     this.left = perLoop()
     this.needs = perLoop()
     this.comers = new Int32Array(loops)
     this.firstWritten = new Int32Array(loops)
     this.lastDue = new Int32Array(loops)
-    this.releasedUpTo = perLoop()
     this.isDue = new Uint8Array(loops)
     this.events = Array.from({ length: values }, () => [])
     this.first = new Int32Array(loops)
@@ -135,6 +135,11 @@ export class Model {
   /** Bytes of the pages that are never free. */
   get alwaysBytes(): number {
     return alignUp(this.resident + this.smallBytes, PAGE_BYTES)
+  }
+
+  /** Bytes of parameters and state in the lower tier. */
+  private get homeBytes(): number {
+    return this.p.homeBytes + this.p.alwaysBytes - this.resident
   }
 
   /** Bytes of the other pages of the device. */
@@ -400,10 +405,9 @@ export class Model {
 
   /** After a price: the filled share of the device in a loop, and the seconds of its copies. */
   usage(i: number): { readonly filled: number; readonly copySeconds: number } {
-    const { inBytesPerSecond: into, outBytesPerSecond: out } = this.p.machine.link
     return {
       filled: (this.held[i]! + this.needs[i]!) / this.room,
-      copySeconds: Math.max(this.comes[i]! / into, this.leaves[i]! / out),
+      copySeconds: Math.max(this.lane.copySeconds(i), this.places?.far.copySeconds(i) ?? 0),
     }
   }
 
@@ -444,14 +448,14 @@ export class Model {
 
   /** The traffic of each loop, from the first to the last. */
   private fill(): void {
-    const { p, here, copied, madeIn, comes, leaves, released, working, first, behind, wholeBytes, lastDue } = this
+    const { p, here, copied, madeIn, lane, places, working, first, behind, wholeBytes, lastDue } = this
+    const { comes, leaves, released } = lane
     const { standing: bytes } = this
     const { hasCopy } = p
     const { heads } = this
     here.fill(0)
-    comes.fill(0)
-    leaves.fill(0)
-    released.fill(0)
+    lane.clear()
+    places?.start(this.homeBytes)
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
@@ -475,14 +479,22 @@ export class Model {
       let stays = 0
       for (let v = first[i]!; v >= 0; v = behind[v]!) total -= here[v]!
       first[i] = -1
+      places?.reach(i)
       for (let k = 0; k < touched.length; k++) {
         const v = touched[k]!
         const next = nexts[k]!
-        if (k < comers) comes[i]! += bytes[v]! - here[v]!
+        if (k < comers) {
+          const coming = bytes[v]! - here[v]!
+          comes[i]! += coming
+          if (k >= finds) places?.home(i, coming)
+          else if (coming > 0 && hasCopy[v] === 0) places?.comes(v, i, coming)
+        }
         if (k >= firstWritten) {
           copied[v] = 0
           madeIn[v] = i
+          places?.drop(v)
         }
+        places?.reads(v, next)
         // A value stays until its next reader. Without one it is dropped, and written parameters leave.
         if (next >= 0) {
           here[v] = bytes[v]!
@@ -499,6 +511,7 @@ export class Model {
         if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!
         released[madeIn[v]!]! += dirty
         leaves[i]! += dirty
+        places?.home(i, dirty, madeIn[v]!)
         copied[v] = bytes[v]!
       }
       // The values that stay after the loop are on the device beside the values that only the loop needs.
@@ -522,6 +535,8 @@ export class Model {
           copied[v]! += dirty
           released[madeIn[v]!]! += dirty
           leaves[i]! += dirty
+          if (hasCopy[v] === 1) places?.home(i, dirty, madeIn[v]!)
+          else places?.leaves(v, i, madeIn[v]!, farthest, dirty)
         }
         here[v]! -= part
         total -= part
@@ -547,41 +562,50 @@ export class Model {
   /** The seconds of each loop, with its waits for the links. */
   private flow(computeSeconds: number, limit: number): number {
     const room = this.room - this.reserveBytes
-    const { p, held, comes, leaves, released, seconds, compute, tiles, needs, lastDue, releasedUpTo } = this
-    const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = p.machine.link
-    const { heads } = this
-    let all = 0
-    for (const i of heads) {
-      all += released[i]!
-      releasedUpTo[i] = all
-    }
-    // Copies out run in the order of their loops.
-    let [time, ahead, gone, owed, due] = [0, 0, 0, 0, -1]
+    const { p, held, lane, places, seconds, compute, tiles, needs, lastDue, heads } = this
+    const { inBytesPerSecond: into, beyond } = p.machine.link
+    places?.settle()
+    const far = beyond && places?.far
+    lane.start(heads)
+    far?.start(heads)
+    let [time, due] = [0, -1]
     // The seconds if no later loop waits.
     let least = computeSeconds
     for (const i of heads) {
       const free = Math.max(0, room - needs[i]! - held[i]!)
-      owed += leaves[i]!
       if (lastDue[i]! > due) due = lastDue[i]!
       const lack = this.lackOf(i)
-      const coming = Math.max(0, comes[i]! - ahead) / into
-      const behind = due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone)
-      const leaving = owed > free / 2 ? ((behind / out) * (owed - free / 2)) / owed : 0
-      const moving = fullDuplex ? Math.max(coming, leaving) : coming + leaving
-      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, comes[i]! + leaves[i]!)) : 0.5
+      lane.look(i, free, due)
+      let [coming, moving, moved] = [lane.coming, lane.moving, lane.comes[i]! + lane.leaves[i]!]
+      if (far) {
+        far.look(i, free, due)
+        coming = Math.max(coming, far.coming)
+        moving = beyond && !beyond.apart ? moving + far.moving : Math.max(moving, far.moving)
+        moved += far.comes[i]! + far.leaves[i]!
+      }
+      const overlap = tiles[i]! > 1 ? Math.min(1, (free * tiles[i]!) / Math.max(1, moved)) : 0.5
       const t =
         Math.max(compute[i]!, moving) +
         (1 - overlap) * Math.min(compute[i]!, coming) +
         (LACK * lack) / into +
-        p.unplaced * leaves[i]!
-      ahead = Math.min(free / 2, Math.max(0, ahead + t * into - comes[i]!))
-      gone = Math.min(releasedUpTo[i]!, gone + t * out)
-      owed = Math.min(owed, due < 0 ? 0 : Math.max(0, releasedUpTo[due]! - gone))
+        p.unplaced * lane.leaves[i]!
+      lane.pass(i, free, t, due)
+      far?.pass(i, free, t, due)
       seconds[i] = t
       time += t
       least += t - compute[i]!
       if (least > limit) return Infinity
     }
-    return time + Math.max(0, owed) / out
+    return this.withinTier(time + Math.max(lane.rest, far?.rest ?? 0))
+  }
+
+  /** The seconds of a step that keeps the limits of the lower tier, for a step of these seconds. */
+  private withinTier(seconds: number): number {
+    const { link } = this.p.machine
+    const { writesPerSecond = Infinity, writesPerStep = Infinity, outBytesPerSecond } = lastLink(link)
+    const far = this.places?.far.allLeave ?? 0
+    const writes = link.beyond ? far : this.lane.allLeave
+    const lack = Math.max(0, writes - writesPerStep) + (link.beyond ? 0 : far)
+    return Math.max(seconds, writes / writesPerSecond) + (LACK * lack) / outBytesPerSecond
   }
 }

@@ -55,6 +55,8 @@ export interface Problem {
   readonly units: readonly Unit[]
   /** Bytes of parameters and state that are always on the device. */
   readonly alwaysBytes: number
+  /** Bytes of parameters and state that may live in the lower tier. */
+  readonly homeBytes: number
   /** The most bytes of other small values. */
   readonly smallBytes: number
   /** The seconds of all ops. */
@@ -271,6 +273,7 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
     endsFor,
     units,
     alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !storageOf.has(v.id) ? valueBytes(v) : 0), 0),
+    homeBytes: units.flat(2).reduce((n, v) => n + valueBytes(graph.values[v]!), 0),
     smallBytes: smallBytes(graph, leastBytes),
     graphSeconds,
     // Far more than to recompute the mean value.

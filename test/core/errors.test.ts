@@ -18,6 +18,18 @@ const cases: readonly (readonly [StageError, string])[] = [
     "no plan of strategy 'tiled' fits 1.00 MiB: the smallest budget that works is 6.00 MiB (6291456 bytes); largest at the peak: parameters 5.00 MiB, conv1 1.00 MiB",
   ],
   [
+    {
+      tag: 'BudgetInfeasible',
+      strategy: 'auto',
+      budgetBytes: 2 ** 20,
+      smallestBytes: 2 ** 22,
+      call: { layer: 'conv1', kind: 'conv2d_bwd_weights' },
+      inTheWay: [{ label: 'conv1', bytes: 2 ** 21 }],
+      sizesBy: 'spillway fits net.ts --in 1MiB',
+    },
+    "no plan of strategy 'auto' fits 1.00 MiB: the smallest budget that works is 4.00 MiB (4194304 bytes); then layer 'conv1' (conv2d_bwd_weights) needs most: conv1 2.00 MiB; 'spillway fits net.ts --in 1MiB' finds the largest batch and image that fit",
+  ],
+  [
     { tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 0, smallestBytes: 2 ** 21, inTheWay: [] },
     "no plan of strategy 'tiled' fits 0 B: the smallest budget that works is 2.00 MiB (2097152 bytes)",
   ],
