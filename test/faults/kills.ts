@@ -1,4 +1,4 @@
-// Runs that are killed at random moments, half of them while they spill to a disk, and resumed. Invariant: each checkpoint folder holds a
+// Runs that are killed at random moments, and resumed. Half of them load the next batch while a step ends, the others spill to a disk. Invariant: each checkpoint folder holds a
 // whole checkpoint at every moment, never an older one than before, and the run ends with the weights and losses of one that was left alone.
 import type { ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -7,8 +7,10 @@ import { join } from 'node:path'
 import * as assert from 'uvu/assert'
 import { model } from '../../dsl'
 import { findCheckpoint } from '../../src/train/checkpoint'
+import { isForNext } from '../../staging/plan/ahead'
 import { type End, ended, MODEL, trainingOf, unchecked } from '../e2e/processes'
-import { smallestBudget } from '../e2e/runs'
+import overlapped from '../e2e/killed-model'
+import { smallestBudget, staged } from '../e2e/runs'
 import { FULL } from '../full'
 import type { Counts, Family } from './family'
 import { random } from './mutants'
@@ -113,6 +115,11 @@ const survived = async (v: Victim, root: string, kills: number): Promise<Deaths>
 const run = async (cases: number): Promise<Counts> => {
   const root = mkdtempSync(join(tmpdir(), 'spillway-kills-'))
   const each = cases / 2
+  const { plan } = staged(overlapped, { strategy: 'auto' })
+  assert.ok(
+    plan.residencies.some((r) => isForNext(r, plan.calls.length)),
+    'no step of this run loads the next batch',
+  )
   const inMemory: Victim = {
     name: 'memory',
     steps: 10 * each,
