@@ -2,6 +2,7 @@
 // that the threads of the far lanes go on copying meanwhile.
 #include "cuda/context.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -154,16 +155,30 @@ Status Context::launch(uint32_t graph) { return checked(cudaGraphLaunch(graphs_[
 
 namespace {
 
-constexpr int LEAST_MAJOR = 8;
+/// Turing: nvcc 13 compiles nothing older.
+constexpr int LEAST_CAPABILITY = 75;
+
+/// A number of the driver, not negative.
+Status ask(uint32_t& into, cudaDeviceAttr attribute, int device) {
+  int number = 0;
+  SPILLWAY_CUDA(cudaDeviceGetAttribute(&number, attribute, device));
+  into = uint32_t(std::max(0, number));
+  return {};
+}
 
 Status describe(DeviceFacts& into) {
   int device = 0, runtime = 0, version = 0;
   SPILLWAY_CUDA(cudaGetDevice(&device));
   cudaDeviceProp prop{};
   SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
-  if (prop.major < LEAST_MAJOR)
-    return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor, "; at least ",
-                  LEAST_MAJOR, ".0 is needed");
+  into.capability = uint32_t(10 * prop.major + prop.minor);
+  if (into.capability < LEAST_CAPABILITY)
+    return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor,
+                  "; at least 7.5 (Turing) is needed");
+  SPILLWAY_TRY(ask(into.clock_khz, cudaDevAttrClockRate, device));
+  SPILLWAY_TRY(ask(into.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
+  SPILLWAY_TRY(ask(into.bus_bits, cudaDevAttrGlobalMemoryBusWidth, device));
+  SPILLWAY_CUDA(cudaDeviceGetPCIBusId(into.pci, int(sizeof into.pci), device));
   SPILLWAY_CUDA(cudaDriverGetVersion(&version));
   SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
   size_t free = 0, total = 0;

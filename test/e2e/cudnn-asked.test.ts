@@ -7,15 +7,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { askedOf, gpus, PRECISIONS, whatAsks } from '../../scripts/cuda/answers'
+import { askedOf, gpus, PRECISIONS, scratchOf, type Table, whatAsks } from '../../scripts/cuda/answers'
 import { zooCalls } from '../../scripts/cuda/calls'
 import { machines } from '../../staging/sim/machines'
 import { opDef } from '../../staging/ops/registry'
 
-interface Table {
-  readonly about: { readonly cudnn: string; readonly columns: string }
-  readonly rows: Readonly<Record<string, string>>
-}
 const committed = (file: string): Table => JSON.parse(readFileSync(join(__dirname, '../../bench/results', file), 'utf8')) as Table
 const table = committed('cudnn.json')
 const volta = committed('cudnn-volta.json')
@@ -38,6 +34,12 @@ test('simulated GPUs plan with what cuDNN wants, where it was asked; others with
   const other = { ...shapes, ins: shapes.ins.map((s, i) => (i === 0 ? [7, ...s.slice(1)] : s)) }
   assert.is(machines['h200-pcie-141g']!.workspace(kind, attrs, other), bounded)
 })
+
+test('the scratch of simulated GPUs is that of the committed answers', () =>
+  assert.equal(
+    JSON.parse(readFileSync(join(__dirname, '../../staging/sim/scratch.json'), 'utf8')),
+    JSON.parse(JSON.stringify(scratchOf(table))),
+  ))
 
 const named = process.env.SPILLWAY_FULL ? undefined : ['resnet18', 'unet']
 
