@@ -132,14 +132,20 @@ const spillPlace = ({ spill }: MachineOptions): Either<SpillwayError, void> => {
   return tier.kind === 'disk' ? folderPlace('spill directory', tier.folder) : right(undefined)
 }
 
+/** As in PyTorch: products on a GPU round their factors to TF32 if it has that. */
+const defaultPrecision = (native: Native, device: DeviceName): Precision =>
+  devices[device].isCard && computesIn(native, device, 'tf32') ? 'tf32' : 'fp32'
+
 const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   pipe(
     spillPlace(o),
     E.tap(() => right(takeOwnGpu())),
     E.flatMap(tryLoadNative),
     E.tap((native) => isBuilt(native, name)),
-    E.tap((native) => E.flatten(onDevice(() => hasPrecision(native, name, o.precision ?? 'fp32')))),
-    E.flatMap((native) => onDevice(() => makers[name](native, o))),
+    E.bindTo('native'),
+    E.bind('precision', ({ native }) => onDevice(() => o.precision ?? defaultPrecision(native, name))),
+    E.tap(({ native, precision }) => E.flatten(onDevice(() => hasPrecision(native, name, precision)))),
+    E.flatMap(({ native, precision }) => onDevice(() => makers[name](native, { ...o, precision }))),
   )
 
 const divisors = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1).filter((d) => n % d === 0)

@@ -182,6 +182,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   ENTER("cudaDeviceGetAttribute", cudaErrorUnknown)
   if (device != 0) return cudaErrorInvalidDevice;
   switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = capability() / 10;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = capability() % 10;
+      return cudaSuccess;
     case cudaDevAttrClockRate:
       *value = 1980000;
       return cudaSuccess;
