@@ -50,18 +50,24 @@ const generationOf = ({ capability }: Pick<DeviceFacts, 'capability'>): Generati
 export const hasOnGpu = (facts: Pick<DeviceFacts, 'capability'>, precision: Precision): boolean =>
   generationOf(facts).flopsPerClock[precision] !== undefined
 
+/** The clocks and the bus of an L4, the slowest of the named GPUs with tensor cores for bf16, for drivers that report none. */
+const STATED = { clockHz: 2.04e9, memoryClockHz: 6.251e9, busBits: 192 }
+
 export const acceleratorOf = (facts: DeviceFacts): Accelerator => {
   const { flopsPerClock, isHalvedOnGeForce, launchSeconds } = generationOf(facts)
+  const clockHz = facts.clockHz || STATED.clockHz
+  const isReported = facts.memoryClockHz > 0 && facts.busBits > 0
+  const { memoryClockHz, busBits } = isReported ? facts : STATED
   const slowed = isHalvedOnGeForce && facts.device.includes('GeForce') ? 0.5 : 1
   const { fp32, ...others } = flopsPerClock
-  const perSecond = (perClock: number): number => perClock * facts.processors * facts.clockHz
+  const perSecond = (perClock: number): number => perClock * facts.processors * clockHz
   return {
     flopsPerSecond: {
       fp32: perSecond(fp32),
       ...Object.fromEntries(Object.entries(others).map(([precision, n]) => [precision, slowed * perSecond(n)])),
     },
     // Two transfers a clock.
-    bytesPerSecond: (2 * facts.memoryClockHz * facts.busBits) / 8,
+    bytesPerSecond: (2 * memoryClockHz * busBits) / 8,
     memoryBytes: facts.totalBytes,
     launchSeconds,
   }

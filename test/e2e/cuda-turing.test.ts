@@ -9,7 +9,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../dsl'
 import { errorText } from '../../src/errors/errors'
+import { loadNative } from '../../src/device/native'
 import { machineNamed } from '../../src/machine/machine'
+import { enginesOf } from '../../src/machine/ownkernels'
 import { precisionOf } from '../../staging/plan/plan'
 import { staged, trained } from './runs'
 
@@ -59,6 +61,13 @@ const tests = (): void => {
         () => assert.unreachable(precision),
         (e: Error) => assert.match(e.message, new RegExp(`compute capability 7\\.5 has no ${precision} products: use fp32`)),
       )
+  })
+
+  test('the doctor asks for engines in the precisions of the GPU', () => {
+    capability('75')
+    assert.equal(enginesOf(loadNative()), { asked: 3, own: [] })
+    capability('90')
+    assert.equal(enginesOf(loadNative()), { asked: 9, own: [] })
   })
 
   test('a GPU of 9.0 computes in tf32 by default, and in the other precisions if asked', () => {

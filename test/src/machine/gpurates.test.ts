@@ -76,6 +76,11 @@ test('rates from the clocks of the driver are within a tenth of the data sheet',
   }
 })
 
+test('clocks that the driver does not report are stated', () => {
+  const [, l4] = SHEETS.find(([sheet]) => sheet === L4)!
+  assert.equal(acceleratorOf({ ...l4, clockHz: 0, memoryClockHz: 0, busBits: 0 }), acceleratorOf(l4))
+})
+
 test('the link is that of the slot, or of the generation if the kernel reports none', () => {
   const t4 = SHEETS.at(-1)![1]
   const slot = (width: string, speed: string) => (_: string, file: string) => (file === 'current_link_width' ? width : speed)
