@@ -538,6 +538,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     listing(measuring(tierOptions(modelOptions(c.argument(...MODEL))), 'first'))
       .option(...CLASSES)
       .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
+      .option(...PRECISION)
       .option(
         '--strategies <a,b>',
         'strategies to compare (default all)',
