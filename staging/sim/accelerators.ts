@@ -21,7 +21,7 @@ export interface Accelerator {
 }
 
 /** The GPUs that cuDNN was asked about (scripts/cuda/gpus.json). */
-export type AskedGpu = 'h200' | 'a100' | '2080ti' | 'b200' | '4090' | 't4'
+export type AskedGpu = 'h200' | 'a100' | '2080ti' | 'b200' | 'rtx4090' | 't4'
 
 // ---------------------------------------------------------------- the GPUs of the papers
 
@@ -93,7 +93,7 @@ export const L4: Accelerator = {
   bytesPerSecond: 300e9,
   memoryBytes: mib(23034),
   launchSeconds: 5e-6,
-  asked: '4090',
+  asked: 'rtx4090',
 }
 export const T4: Accelerator = {
   flopsPerSecond: { fp32: 8.1e12, fp16: 65e12 },
@@ -110,12 +110,12 @@ export const RTX_4090: Accelerator = {
   bytesPerSecond: 1008e9,
   memoryBytes: mib(24564),
   launchSeconds: 5e-6,
-  asked: '4090',
+  asked: 'rtx4090',
 }
 export const RTX_3090: Accelerator = {
   flopsPerSecond: { fp32: 35.6e12, tf32: 35.6e12, bf16: 71e12, fp16: 71e12 },
   bytesPerSecond: 936e9,
   memoryBytes: mib(24576),
   launchSeconds: 5e-6,
-  asked: '4090',
+  asked: 'rtx4090',
 }
