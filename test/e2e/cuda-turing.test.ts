@@ -10,6 +10,7 @@ import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../dsl'
 import { errorText } from '../../src/errors/errors'
 import { loadNative } from '../../src/device/native'
+import { openMachine } from '../../src/cli/phases'
 import { machineNamed } from '../../src/machine/machine'
 import { enginesOf } from '../../src/machine/ownkernels'
 import { precisionOf } from '../../staging/plan/plan'
@@ -61,6 +62,25 @@ const tests = (): void => {
         () => assert.unreachable(precision),
         (e: Error) => assert.match(e.message, new RegExp(`compute capability 7\\.5 has no ${precision} products: use fp32`)),
       )
+  })
+
+  test('commands state the default precision in one line, and only the default', () => {
+    const said = (precision?: 'fp32' | 'bf16'): string => {
+      const { write } = process.stderr
+      let text = ''
+      process.stderr.write = ((part: string) => ((text += part), true)) as typeof write
+      try {
+        assert.ok(isRight(openMachine('cuda', { algorithms: 'fixed', precision })))
+      } finally {
+        process.stderr.write = write
+      }
+      return text
+    }
+    capability('90')
+    assert.match(said(), /^note: precision is tf32, as in PyTorch: [^\n]*--precision bf16 halves the memory of activations\n$/)
+    assert.equal([said('fp32'), said('bf16')], ['', ''])
+    capability('75')
+    assert.match(said(), /^note: precision is fp32: this GPU has no tf32 or bf16 products\n$/)
   })
 
   test('the doctor asks for engines in the precisions of the GPU', () => {
