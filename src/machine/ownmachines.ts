@@ -32,8 +32,6 @@ export interface MachineRates {
   readonly tf32FlopsPerSecond?: number | undefined
   /** bf16 operations per second with sums in fp32. Default: the GPU has no bf16. */
   readonly bf16FlopsPerSecond?: number | undefined
-  /** fp16 operations per second with sums in fp32. Default: the GPU has no fp16. */
-  readonly fp16FlopsPerSecond?: number | undefined
 }
 const RATES = optionsFor<MachineRates>()(
   'registerMachine',
@@ -44,7 +42,6 @@ const RATES = optionsFor<MachineRates>()(
   'launchSeconds',
   'tf32FlopsPerSecond',
   'bf16FlopsPerSecond',
-  'fp16FlopsPerSecond',
 )
 
 const rates = new Map<string, MachineRates>()
@@ -58,8 +55,8 @@ export const ownRates = (): ReadonlyMap<string, MachineRates> => rates
 const LAUNCH_SECONDS = 5e-6
 const machineOf = (name: string, r: MachineRates): Simulated => {
   const { bytesPerSecond, memoryBytes, linkBytesPerSecond, launchSeconds = LAUNCH_SECONDS } = r
-  const { flopsPerSecond: fp32, tf32FlopsPerSecond: tf32, bf16FlopsPerSecond: bf16, fp16FlopsPerSecond: fp16 } = r
-  const flopsPerSecond = { fp32, ...(tf32 ? { tf32 } : {}), ...(bf16 ? { bf16 } : {}), ...(fp16 ? { fp16 } : {}) }
+  const { flopsPerSecond: fp32, tf32FlopsPerSecond: tf32, bf16FlopsPerSecond: bf16 } = r
+  const flopsPerSecond = { fp32, ...(tf32 ? { tf32 } : {}), ...(bf16 ? { bf16 } : {}) }
   return simulatedOf(name, { flopsPerSecond, bytesPerSecond, memoryBytes, launchSeconds }, duplex(linkBytesPerSecond))
 }
 
