@@ -98,8 +98,8 @@ const hasPrecision = (native: Native, device: DeviceName, precision: Precision):
 const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> => {
   const at = namedMachines[name] ?? ownMachines()[name]!
   const { precision = 'fp32' } = o
-  const machine = at[precision]
   const has = PRECISIONS.filter((p) => at[p])
+  const machine = has.includes(precision) ? at[precision] : undefined
   return machine
     ? right(withTiers(machine, o))
     : left(usage(`precision '${precision}' is not allowed on machine '${name}': this GPU has no ${precision} products`, has))

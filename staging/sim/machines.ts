@@ -71,12 +71,13 @@ const convertedBytes = (def: OpDef, s: CallShapes): number => {
 export const roofline = (a: Accelerator, precision: Precision): Machine['seconds'] => {
   const { fp32, [precision]: tensor = fp32 } = a.flopsPerSecond
   const usable = MEMORY_EFFICIENCY * a.bytesPerSecond
+  const onCores = COMPUTE_EFFICIENCY * fp32
   const onTensorCores = precision === 'fp32' ? 0 : COMPUTE_EFFICIENCY * tensor
   return (kind, attrs, s) => {
     const def = opDef(kind)
     const isTensor = def.dense === true && onTensorCores > 0 && (s.bf16 === true || precision === 'tf32')
     const ofGradient = kind.endsWith('_bwd_weights') ? WEIGHT_GRADIENT_EFFICIENCY / COMPUTE_EFFICIENCY : 1
-    const flopsPerSecond = isTensor ? ofGradient * onTensorCores : COMPUTE_EFFICIENCY * fp32
+    const flopsPerSecond = isTensor ? Math.max(ofGradient * onTensorCores, onCores) : onCores
     const converting = isTensor && s.bf16 && !s.laid ? a.launchSeconds + convertedBytes(def, s) / usable : 0
     return a.launchSeconds + converting + Math.max(def.flops(attrs as never, s) / flopsPerSecond, bytesMoved(s) / usable)
   }

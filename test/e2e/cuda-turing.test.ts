@@ -68,7 +68,10 @@ const tests = (): void => {
     const said = (precision?: 'fp32' | 'bf16'): string => {
       const { write } = process.stderr
       let text = ''
-      process.stderr.write = ((part: string) => ((text += part), true)) as typeof write
+      process.stderr.write = ((part: string) => {
+        text += part
+        return true
+      }) as typeof write
       try {
         assert.ok(isRight(openMachine('cuda', { algorithms: 'fixed', precision })))
       } finally {
