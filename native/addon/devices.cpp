@@ -49,7 +49,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
   return o;
 }
 
-/// deviceFacts(device) -> {device, driver, libraries, build, totalBytes, freeBytes, processors}; throws when it cannot be used.
+/// deviceFacts(device) -> the facts of a device, and the hash of its code; throws when it cannot be used.
 Napi::Value device_facts(const Napi::CallbackInfo& info) {
   const Device* device = take(info.Env(), load_device(as_string(info[0], "device")));
   DeviceFacts facts;
@@ -63,6 +63,11 @@ Napi::Value device_facts(const Napi::CallbackInfo& info) {
   o.Set("totalBytes", double(facts.total_bytes));
   o.Set("freeBytes", double(facts.free_bytes));
   o.Set("processors", facts.processors);
+  o.Set("capability", facts.capability);
+  o.Set("clockHz", double(facts.clock_khz) * 1e3);
+  o.Set("memoryClockHz", double(facts.memory_clock_khz) * 1e3);
+  o.Set("busBits", facts.bus_bits);
+  o.Set("pci", std::string(facts.pci));
   return o;
 }
 

@@ -2,6 +2,7 @@
 // that the threads of the far lanes go on copying meanwhile.
 #include "cuda/context.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,8 +10,39 @@
 #include "cuda/backend.hpp"
 #include "cuda/kernels/exec.hpp"
 #include "cuda/taken.hpp"
+#include "ops/check.hpp"
 
 namespace spillway::cuda {
+namespace {
+
+/// Turing: nvcc 13 compiles nothing older.
+constexpr uint32_t LEAST_CAPABILITY = 75;
+
+/// The first with TF32 and bf16: Ampere.
+constexpr uint32_t ROUNDS_FROM = 80;
+
+/// A number of the driver, not negative.
+Status ask(uint32_t& into, cudaDeviceAttr attribute, int device) {
+  int number = 0;
+  SPILLWAY_CUDA(cudaDeviceGetAttribute(&number, attribute, device));
+  into = uint32_t(std::max(0, number));
+  return {};
+}
+
+Status ask_capability(uint32_t& into, int device) {
+  uint32_t major = 0, minor = 0;
+  SPILLWAY_TRY(ask(major, cudaDevAttrComputeCapabilityMajor, device));
+  SPILLWAY_TRY(ask(minor, cudaDevAttrComputeCapabilityMinor, device));
+  into = 10 * major + minor;
+  return {};
+}
+
+Status lacks(uint32_t capability, const char* precision) {
+  return failed(Code::illegal, "a GPU of compute capability ", capability / 10, ".", capability % 10, " has no ", precision,
+                " products: use fp32");
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Context>> Context::open(const OpenOptions& options) {
   std::unique_ptr<Context> c(new Context(options));
@@ -20,6 +52,8 @@ Result<std::unique_ptr<Context>> Context::open(const OpenOptions& options) {
 
 Status Context::create(const OpenOptions& options) {
   SPILLWAY_CUDA(cudaGetDevice(&device_));
+  SPILLWAY_TRY(ask_capability(capability_, device_));
+  if (options.precision == Precision::tf32 && capability_ < ROUNDS_FROM) return lacks(capability_, "tf32");
   for (cudaStream_t& s : streams_) SPILLWAY_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
   events_.resize(options.events);
   for (cudaEvent_t& e : events_) SPILLWAY_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
@@ -29,6 +63,10 @@ Status Context::create(const OpenOptions& options) {
   SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&arrivals_), ARRIVALS * sizeof *arrivals_));
   SPILLWAY_CUDA(cudaMemsetAsync(arrivals_, 0, ARRIVALS * sizeof *arrivals_, stream(Lane::compute)));
   return {};
+}
+
+Status Context::takes(const KernelCall& call) const {
+  return capability_ < ROUNDS_FROM && ops::is_bf16(call) ? lacks(capability_, "bf16") : Status{};
 }
 
 Context::~Context() {
@@ -154,16 +192,19 @@ Status Context::launch(uint32_t graph) { return checked(cudaGraphLaunch(graphs_[
 
 namespace {
 
-constexpr int LEAST_MAJOR = 8;
-
 Status describe(DeviceFacts& into) {
   int device = 0, runtime = 0, version = 0;
   SPILLWAY_CUDA(cudaGetDevice(&device));
   cudaDeviceProp prop{};
   SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
-  if (prop.major < LEAST_MAJOR)
-    return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor, "; at least ",
-                  LEAST_MAJOR, ".0 is needed");
+  into.capability = uint32_t(10 * prop.major + prop.minor);
+  if (into.capability < LEAST_CAPABILITY)
+    return failed(Code::device, "the GPU '", prop.name, "' has compute capability ", prop.major, ".", prop.minor,
+                  "; at least 7.5 (Turing) is needed");
+  SPILLWAY_TRY(ask(into.clock_khz, cudaDevAttrClockRate, device));
+  SPILLWAY_TRY(ask(into.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
+  SPILLWAY_TRY(ask(into.bus_bits, cudaDevAttrGlobalMemoryBusWidth, device));
+  SPILLWAY_CUDA(cudaDeviceGetPCIBusId(into.pci, int(sizeof into.pci), device));
   SPILLWAY_CUDA(cudaDriverGetVersion(&version));
   SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
   size_t free = 0, total = 0;

@@ -62,6 +62,8 @@ class Context {
   /// there.
   uint32_t* arrivals() const { return arrivals_; }
   Precision precision() const { return precision_; }
+  /// Refuses calls in a precision that the GPU lacks.
+  Status takes(const KernelCall& call) const;
 
  private:
   explicit Context(const OpenOptions& options) : precision_(options.precision), counts_memory_(options.counts_memory) {}
@@ -72,6 +74,7 @@ class Context {
   const Precision precision_;
   const bool counts_memory_;
   int device_ = 0;
+  uint32_t capability_ = 0;  // 75 is 7.5
   bool waits_later_ = false;
   cudaStream_t streams_[LANES] = {};
   std::vector<cudaEvent_t> events_, stamps_;

@@ -61,6 +61,7 @@ Ready* of(DeviceCall* c) { return reinterpret_cast<Ready*>(c); }
 
 Result<std::vector<Way>> ways_of(const Context& context, const KernelCall& call, uint32_t most) {
   const OwnFunctions& f = *own_functions(call.kind);
+  if (Status s = context.takes(call); !s.ok()) return s;
   if (Status s = f.check(call); !s.ok()) return s;
   if (f.library)
     return is_product(call.kind) ? linear_ways(call, context.precision(), most) : convolution_ways(call, context.precision(), most);
@@ -69,6 +70,7 @@ Result<std::vector<Way>> ways_of(const Context& context, const KernelCall& call,
 
 Result<std::unique_ptr<Ready>> ready(const Context& context, const KernelCall& call) {
   const OwnFunctions& f = *own_functions(call.kind);
+  if (Status s = context.takes(call); !s.ok()) return s;
   if (Status s = f.check(call); !s.ok()) return s;
   if (!f.library) return ready_own(call);
   return is_product(call.kind) ? ready_linear(call, context.precision()) : ready_convolution(call, context.precision());

@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 6;
+constexpr uint32_t DEVICE_TABLE_VERSION = 7;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// The place for the reason of a failing function.
@@ -51,6 +51,9 @@ struct DeviceFacts {
   char device[128] = {}, driver[64] = {}, libraries[256] = {};
   uint64_t total_bytes = 0, free_bytes = 0;
   uint32_t processors = 0;
+  /// The compute capability of a GPU (90 for 9.0), its clocks, the width of its memory's bus, and its address on the PCI bus.
+  uint32_t capability = 0, clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
+  char pci[32] = {};
 };
 
 /// The device memory of a context, as its driver counts: before the pool (contexts of the driver, handles of libraries),

@@ -1,8 +1,7 @@
-// `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the
-// cuda device's own sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out:
-// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.json, for the plans of simulated GPUs. With --volta, of a V100 alone:
-// bench/results/cudnn-volta.json, from nvidia-cudnn-cu12 9.10, which still knew it (with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12). Invariant:
-// one process for each GPU, because a process knows one.
+// `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the cuda
+// device's sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out: bench/results/cudnn.json and, for
+// simulated GPUs, staging/sim/scratch.json. --scratch writes the latter from the committed answers. --volta asks about a V100 (cudnn-volta.json), of
+// nvidia-cudnn-cu12 9.10 with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12. Invariant: one process for each GPU, because a process knows one.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -82,7 +81,7 @@ const KEYS =
   'The keys of these properties are partly guessed: cuDNN documents that it takes them as JSON, not what they are called. It refuses none of these, and its answers differ by GPU as one would expect.'
 
 /** Rows of the calls, with a column for each GPU and precision. */
-const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file: string): readonly string[] => {
+const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file: string): void => {
   const names = Object.keys(of)
   const [first] = names
   const rows = Object.keys(of[first!]!.answers).sort()
@@ -91,16 +90,31 @@ const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file:
   const about = { cudnn: of[first!]!.cudnn, properties: `scripts/cuda/${properties}`, keys: KEYS, columns: columns.join(', ') }
   writeFileSync(join(ROOT, 'bench', 'results', file), `${JSON.stringify({ about, rows: Object.fromEntries(table) }, null, 2)}\n`)
   console.log(`${rows.length} calls on ${names.length} GPUs in ${PRECISIONS.length} precisions`)
-  return rows
 }
 
-const written = (of: Readonly<Record<string, Answers>>): void => {
-  const names = Object.keys(of)
-  const rows = tabled(of, 'gpus.json', 'cudnn.json')
-  const calls = rows.map((key) => `${key}=${names.map((gpu) => of[gpu]!.answers[key]![0]![1]).join()}`)
-  const by = `Written by scripts/cuda/answers.ts (cuDNN ${of[names[0]!]!.cudnn})`
-  const about = `${by}: bytes of scratch that cuDNN's first engine needs in fp32, by call, on ${names.join(', ')}`
-  writeFileSync(join(ROOT, 'staging', 'sim', 'scratch.json'), `${JSON.stringify({ about, calls }, null, 2)}\n`)
+/** The committed answers. */
+export interface Table {
+  readonly about: { readonly cudnn: string; readonly columns: string }
+  readonly rows: Readonly<Record<string, string>>
+}
+
+const bytesIn = (text: string): string => text.split('+')[1] ?? '0'
+/** The scratch of the first engines, by call. Columns without an engine of cuDNN are left out. */
+export const scratchOf = ({ about, rows }: Table) => {
+  const columns = about.columns.split(', ')
+  const cells = Object.entries(rows).map(([key, row]) => [key, row.split(' ')] as const)
+  const kept = columns.map((_, i) => cells.every(([, own]) => /^\d/.test(own[i]!)))
+  const only = <A>(all: readonly A[]): readonly A[] => all.filter((_, i) => kept[i])
+  return {
+    about: `Written by scripts/cuda/answers.ts (cuDNN ${about.cudnn}): bytes of scratch that cuDNN's first engine needs, by call, on each GPU in each precision`,
+    columns: only(columns),
+    calls: cells.map(([key, own]) => `${key}=${only(own).map(bytesIn).join()}`),
+  }
+}
+
+const writeScratch = (): void => {
+  const table = JSON.parse(readFileSync(join(ROOT, 'bench', 'results', 'cudnn.json'), 'utf8')) as Table
+  writeFileSync(join(ROOT, 'staging', 'sim', 'scratch.json'), `${JSON.stringify(scratchOf(table), null, 2)}\n`)
 }
 
 const { nativeLibrary } = require('../testing/native') as {
@@ -119,12 +133,16 @@ export const whatAsks = async (): Promise<{ readonly library: string } | { reado
 }
 
 const main = async (): Promise<void> => {
+  if (process.argv.includes('--scratch')) return writeScratch()
   const found = await whatAsks()
   if ('missing' in found) throw new Error(found.missing)
   const asking = process.argv.includes('--volta') ? volta : gpus
   const of = Object.fromEntries(Object.keys(asking).map((gpu) => [gpu, askedOf(gpu, found.library)]))
   if (asking === volta) tabled(of, 'volta.json', 'cudnn-volta.json')
-  else written(of)
+  else {
+    tabled(of, 'gpus.json', 'cudnn.json')
+    writeScratch()
+  }
 }
 
 if (require.main === module) {

@@ -13,7 +13,7 @@ const { nativeLibrary } = require('../testing/native') as {
   readonly nativeLibrary: (root: string, target: string) => Promise<string | null>
 }
 
-const ON = { machine: 'cuda' } as const
+const ON = { machine: 'cuda', precision: 'fp32' } as const
 const SWAPS = 'swap:greedy'
 
 const main = async (folder: string, word: string): Promise<void> => {

@@ -117,7 +117,7 @@ const forwardOptions = (c: Command): Command =>
       .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
       .option(
         '--precision <name>',
-        'stored type of activations: fp32, bf16, tf32 (default fp32)',
+        'stored type of activations: fp32, bf16, tf32 (default fp32; tf32 on cuda)',
         choiceOption('--precision', PRECISIONS),
       )
       .option('--threads <n>', 'threads of the cpu device (default: all cores)', countOption('--threads')),
@@ -239,7 +239,7 @@ const WORKERS = [
 const THREADS = ['--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption] as const
 const PRECISION = [
   '--precision <name>',
-  'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32)',
+  'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32; tf32 on cuda)',
   choiceOption('--precision', PRECISIONS),
 ] as const
 const planningOptions = (c: Command): Command =>
@@ -538,6 +538,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     listing(measuring(tierOptions(modelOptions(c.argument(...MODEL))), 'first'))
       .option(...CLASSES)
       .option('--machine <name>', 'device of this machine, or a simulated machine, see the list below (default cpu)')
+      .option(...PRECISION)
       .option(
         '--strategies <a,b>',
         'strategies to compare (default all)',

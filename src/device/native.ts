@@ -90,6 +90,14 @@ export interface DeviceFacts {
   readonly totalBytes: number
   readonly freeBytes: number
   readonly processors: number
+  /** The compute capability of a GPU (90 for 9.0), else 0. */
+  readonly capability: number
+  readonly clockHz: number
+  readonly memoryClockHz: number
+  /** The width of its memory's bus. */
+  readonly busBits: number
+  /** Its address on the PCI bus, such as 0000:65:00.0. */
+  readonly pci: string
 }
 
 export interface CopyBandwidth {

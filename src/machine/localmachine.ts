@@ -83,7 +83,7 @@ export interface KernelOptions {
   readonly measure?: Measuring | undefined
   /**
    * Precision of activations and products: 'fp32', 'bf16' if the device supports it, or 'tf32' on cuda. Default
-   * 'fp32'.
+   * 'fp32'; on cuda 'tf32' if the GPU has it.
    *
    * @example stage(net, { precision: 'bf16' })
    */

@@ -10,7 +10,7 @@ import type { Float } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import { machines as namedMachines } from '../../staging/sim/machines'
+import { simulated as namedMachines } from '../../staging/sim/machines'
 import { MEASURED, networkNamed, NETWORKS, overNetwork } from '../../staging/sim/networks'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
@@ -18,9 +18,10 @@ import { folderPlace } from '../files/places'
 import { nativeCall } from './operands'
 import { cpuMachine, cudaMachine } from './owndevices'
 import { linkAt, STATED_DISK, STATED_LINKS, tieredLink } from './links'
-import type { LocalMachine, MachineOptions } from './localmachine'
+import { type LocalMachine, type MachineOptions, PRECISIONS } from './localmachine'
 import { ownMachines } from './ownmachines'
 import { deviceBytes } from './memory'
+import { hasOnGpu } from './gpurates'
 import { takeOwnGpu } from '../ranks/gpu'
 import type { Speeds } from './profile'
 import { UNTAUGHT } from './taught'
@@ -75,27 +76,34 @@ export const hasBf16 = (native: Native, device: DeviceName): boolean => {
   return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
 }
 
+/** A card has the precisions of its generation; a processor has bf16 if it multiplies bf16. */
+const computesIn = (native: Native, device: DeviceName, precision: Precision): boolean =>
+  devices[device].isCard ? hasOnGpu(native.deviceFacts(device), precision) : precision !== 'bf16' || hasBf16(native, device)
+
 const hasPrecision = (native: Native, device: DeviceName, precision: Precision): Either<SpillwayError, void> => {
-  const { precisions, bf16Needs } = devices[device]
-  const has = (p: Precision): boolean => precisions.includes(p) && (p !== 'bf16' || hasBf16(native, device))
+  const { precisions, bf16Needs, isCard } = devices[device]
+  const has = (p: Precision): boolean => precisions.includes(p) && computesIn(native, device, p)
   if (precision === 'fp32' || has(precision)) return right(undefined)
   const others = DEVICES.filter((d) => devices[d].precisions.includes(precision))
   const reason = !precisions.includes(precision)
     ? `${precision} is only for the ${others.join(', ')} device`
-    : bf16Needs
-      ? `this processor has no bf16 arithmetic (${bf16Needs})`
-      : 'this build has no bf16 kernels for it'
+    : isCard
+      ? `this GPU has no ${precision} products`
+      : bf16Needs
+        ? `this processor has no bf16 arithmetic (${bf16Needs})`
+        : 'this build has no bf16 kernels for it'
   return left(usage(`precision '${precision}' is not allowed on machine '${device}': ${reason}`, precisions.filter(has)))
 }
 
-const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
-  o.precision !== undefined && o.precision !== 'fp32'
-    ? left(
-        usage(`precision '${o.precision}' is not allowed on machine '${name}': simulated machines have fp32 times only`, [
-          'fp32',
-        ]),
-      )
-    : right(withTiers(namedMachines[name] ?? ownMachines()[name]!, o))
+const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> => {
+  const at = namedMachines[name] ?? ownMachines()[name]!
+  const { precision = 'fp32' } = o
+  const has = PRECISIONS.filter((p) => at[p])
+  const machine = has.includes(precision) ? at[precision] : undefined
+  return machine
+    ? right(withTiers(machine, o))
+    : left(usage(`precision '${precision}' is not allowed on machine '${name}': this GPU has no ${precision} products`, has))
+}
 
 /** All the host memory and disk that somebody might buy, unless they are said. */
 const withTiers = (machine: Machine, o: MachineOptions): LocalMachine => ({
@@ -124,14 +132,20 @@ const spillPlace = ({ spill }: MachineOptions): Either<SpillwayError, void> => {
   return tier.kind === 'disk' ? folderPlace('spill directory', tier.folder) : right(undefined)
 }
 
+/** As in PyTorch: products on a GPU round their factors to TF32 if it has that. */
+const defaultPrecision = (native: Native, device: DeviceName): Precision =>
+  devices[device].isCard && computesIn(native, device, 'tf32') ? 'tf32' : 'fp32'
+
 const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   pipe(
     spillPlace(o),
     E.tap(() => right(takeOwnGpu())),
     E.flatMap(tryLoadNative),
     E.tap((native) => isBuilt(native, name)),
-    E.tap((native) => E.flatten(onDevice(() => hasPrecision(native, name, o.precision ?? 'fp32')))),
-    E.flatMap((native) => onDevice(() => makers[name](native, o))),
+    E.bindTo('native'),
+    E.bind('precision', ({ native }) => onDevice(() => o.precision ?? defaultPrecision(native, name))),
+    E.tap(({ native, precision }) => E.flatten(onDevice(() => hasPrecision(native, name, precision)))),
+    E.flatMap(({ native, precision }) => onDevice(() => makers[name](native, { ...o, precision }))),
   )
 
 const divisors = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1).filter((d) => n % d === 0)

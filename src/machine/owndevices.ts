@@ -5,10 +5,10 @@ import { devices } from '../../staging/devices'
 import type { Link } from '../../staging/graph/machine'
 import { opDef } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
-import { statedGpu } from '../../staging/sim/machines'
 import type { Native } from '../device/native'
 import { existingPart } from '../files/places'
 import { version } from '../files/version'
+import { statedGpu } from './gpurates'
 import { fileSystemOf, isMeasurable, linkAt, roomOf, STATED_LINKS, tieredLink, type Tiers } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { deviceBytes } from './memory'
@@ -153,7 +153,7 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
   if (o.algorithms === 'fixed') {
-    const { seconds, link } = statedGpu(precision === 'tf32')
+    const { seconds, link } = statedGpu(facts, o.precision ?? 'fp32')
     return fixedMachine('cuda', o, { memoryBytes, seconds: remembered(seconds), ways: first, memoryLink: link })
   }
   const profile = openProfile(

@@ -7,6 +7,7 @@ import type { Machine } from '../../staging/graph/machine'
 import { type Plan, precisionOf } from '../../staging/plan/plan'
 import { callShapes } from '../../staging/plan/expand'
 import type { CallShapes } from '../../staging/ops/op'
+import { hasOnGpu } from './gpurates'
 import { PRECISIONS } from './localmachine'
 import { type Native, type NativeWay, tryLoadNative } from '../device/native'
 import { onDevice } from '../errors/exceptions'
@@ -69,9 +70,10 @@ const DIRECTIONS: Readonly<Record<string, CallShapes>> = {
   conv2d_bwd_weights: { ins: [IMAGE, IMAGE], outs: [WEIGHT] },
 }
 
-/** The engines of the GPU's libraries for the plainest convolutions, and the directions and precisions without one. */
+/** The engines of the GPU's libraries for the plainest convolutions in its precisions, and the directions and precisions without one. */
 export const enginesOf = (native: Native): { readonly asked: number; readonly own: readonly string[] } => {
-  const asked = PRECISIONS.flatMap((precision) =>
+  const facts = native.deviceFacts('cuda')
+  const asked = PRECISIONS.filter((precision) => hasOnGpu(facts, precision)).flatMap((precision) =>
     Object.entries(DIRECTIONS).map(([kind, shapes]) => {
       const s = precision === 'bf16' ? { ...shapes, bf16: true } : shapes
       const call = {

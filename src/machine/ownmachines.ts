@@ -4,8 +4,7 @@ import { type Known, optionsFor } from '../../staging/core/options'
 import { known } from '../../staging/core/known'
 import type { Machines } from '../../staging/core/names'
 import { isDevice } from '../../staging/devices'
-import type { Machine } from '../../staging/graph/machine'
-import { duplex, machines, simulatedOf } from '../../staging/sim/machines'
+import { duplex, machines, type Simulated, simulatedOf } from '../../staging/sim/machines'
 import { usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import * as E from 'fp-ts/Either'
@@ -29,6 +28,10 @@ export interface MachineRates {
   readonly linkBytesPerSecond: number
   /** Time to start a call, in seconds. Default 5e-6. */
   readonly launchSeconds?: number | undefined
+  /** TF32 operations per second of tensor cores. Default: the GPU has no TF32. */
+  readonly tf32FlopsPerSecond?: number | undefined
+  /** bf16 operations per second with sums in fp32. Default: the GPU has no bf16. */
+  readonly bf16FlopsPerSecond?: number | undefined
 }
 const RATES = optionsFor<MachineRates>()(
   'registerMachine',
@@ -37,19 +40,23 @@ const RATES = optionsFor<MachineRates>()(
   'memoryBytes',
   'linkBytesPerSecond',
   'launchSeconds',
+  'tf32FlopsPerSecond',
+  'bf16FlopsPerSecond',
 )
 
 const rates = new Map<string, MachineRates>()
-let made: Readonly<Record<string, Machine>> = {}
+let made: Readonly<Record<string, Simulated>> = {}
 
 /** Those that were registered, by name. */
-export const ownMachines = (): Readonly<Record<string, Machine>> => made
+export const ownMachines = (): Readonly<Record<string, Simulated>> => made
 /** The registered rates, for another thread. */
 export const ownRates = (): ReadonlyMap<string, MachineRates> => rates
 
 const LAUNCH_SECONDS = 5e-6
-const machineOf = (name: string, r: MachineRates): Machine => {
-  const { flopsPerSecond, bytesPerSecond, memoryBytes, linkBytesPerSecond, launchSeconds = LAUNCH_SECONDS } = r
+const machineOf = (name: string, r: MachineRates): Simulated => {
+  const { bytesPerSecond, memoryBytes, linkBytesPerSecond, launchSeconds = LAUNCH_SECONDS } = r
+  const { flopsPerSecond: fp32, tf32FlopsPerSecond: tf32, bf16FlopsPerSecond: bf16 } = r
+  const flopsPerSecond = { fp32, ...(tf32 ? { tf32 } : {}), ...(bf16 ? { bf16 } : {}) }
   return simulatedOf(name, { flopsPerSecond, bytesPerSecond, memoryBytes, launchSeconds }, duplex(linkBytesPerSecond))
 }
 

@@ -57,6 +57,14 @@ export interface BuiltInMachines {
   '2080ti-pcie-11g': true
   'a100-pcie-40g': true
   'h200-pcie-141g': true
+  'a100-sxm-80g': true
+  'h100-sxm-80g': true
+  'h200-sxm-141g': true
+  b200: true
+  'rtx-3090-24g': true
+  'rtx-4090-24g': true
+  'l4-24g': true
+  't4-16g': true
 }
 /**
  * The names of all simulated machines, as keys. Add the name of your own one by declaration merging.

@@ -18,9 +18,14 @@ export const editDistance = (a: string, b: string): number => {
 
 export const nearest = (name: string, known: readonly string[], count: number): readonly string[] => {
   const wanted = name.toLowerCase()
-  // A name that goes on as the typed one was meant, however long it is.
-  const cost = (k: string): number =>
-    wanted !== '' && k.toLowerCase().startsWith(wanted) ? 0.5 : editDistance(wanted, k.toLowerCase())
+  const plain = wanted.replaceAll('-', '')
+  // A name that goes on as the typed one was meant, however long it is; so was one with a part like it: 'rtx4090', '4090' for rtx-4090-24g.
+  const cost = (k: string): number => {
+    const name = k.toLowerCase()
+    if (plain !== '' && name.replaceAll('-', '').startsWith(plain)) return 0.5
+    const parts = name.includes('-') ? name.split('-').map((part) => 0.5 + editDistance(wanted, part)) : []
+    return Math.min(editDistance(wanted, name), ...parts)
+  }
   return known
     .map((k, i) => ({ k, i, cost: cost(k) }))
     .sort((x, y) => x.cost - y.cost || x.i - y.i)

@@ -1,8 +1,10 @@
-// cuDNN's answers for convolutions on simulated GPUs, asked without such GPUs (scripts/cuda/answers.ts). In: a machine's name, a call. Out: the
-// scratch of its first engine in fp32, if that was asked; for a weight's gradient over another image, the largest answer for that weight; undefined
+// cuDNN's answers for convolutions on simulated GPUs, asked without such GPUs (scripts/cuda/answers.ts). In: the asked GPU, a precision, a
+// call. Out: the scratch of its first engine, if that was asked; for a weight's gradient over another image, the largest answer for that weight; undefined
 // for other shapes, whose scratch the op table bounds. Invariant: the same on every machine: the table is committed.
 import type { AnyAttrs, CallShapes } from '../ops/op'
-import { calls as rows } from './scratch.json'
+import type { Precision } from '../devices'
+import type { AskedGpu } from './accelerators'
+import { calls as rows, columns } from './scratch.json'
 
 type Scratch = (kind: string, attrs: AnyAttrs, s: CallShapes) => number | undefined
 
@@ -15,9 +17,6 @@ export const convolutionKey = (kind: string, attrs: AnyAttrs, s: CallShapes): st
   const plain = kind === 'conv2d_relu' ? 'conv2d' : kind
   return `${plain}|${Object.values(window).join()}|${s.ins.join(' ')}|${s.outs.join(' ')}`
 }
-
-/** In the order of the table's columns. */
-const ASKED = ['h200-pcie-141g', 'a100-pcie-40g', '2080ti-pcie-11g']
 
 interface Table {
   readonly calls: ReadonlyMap<string, readonly number[]>
@@ -54,8 +53,9 @@ const table = ((): (() => Table) => {
   }
 })()
 
-export const askedScratch = (machine: string): Scratch => {
-  const column = ASKED.indexOf(machine)
+/** The answers for a GPU in a precision. cuDNN was not asked in fp16: its answers for bf16 serve. */
+export const askedScratch = (gpu: AskedGpu | undefined, precision: Precision): Scratch => {
+  const column = columns.indexOf(`${gpu} ${precision === 'fp16' ? 'bf16' : precision}`)
   return (kind, attrs, s) => {
     const key = column < 0 ? undefined : convolutionKey(kind, attrs, s)
     if (key === undefined) return undefined

@@ -1,47 +1,40 @@
-// Named machines, for simulation: the accelerators of the papers, and later ones, from published figures. In: peak rates, capacities, links. Out:
-// Machines whose op times are a roofline. The op table bounds their workspaces; for asked convolutions, cuDNN's answer does. Invariant: nothing here
-// is measured on the machine at hand, so plans made for these names are the same everywhere.
-import { gib, mib } from '../core/bytes'
+// Named machines, for simulation, from published figures. In: accelerators, links. Out: machines whose op times are a roofline, in each precision of
+// the GPU. The op table bounds their workspaces; for asked convolutions, cuDNN's answer does. Invariant: nothing here is measured on the machine at
+// hand, so plans made for these names are the same everywhere.
+import { mib } from '../core/bytes'
 import { elementsOf } from '../core/box'
-import { devices } from '../devices'
+import { devices, type Precision } from '../devices'
 import { dtypeBytes } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import type { BuiltInMachines } from '../core/names'
-import type { AnyAttrs, CallShapes } from '../ops/op'
+import { type CallShapes, inputDef, type OpDef } from '../ops/op'
 import { opDef } from '../ops/registry'
+import {
+  A100_PCIE,
+  A100_SXM,
+  type Accelerator,
+  B200,
+  H100_SXM,
+  H200_NVL,
+  H200_SXM,
+  L4,
+  P100_SXM2,
+  RTX_2080TI,
+  RTX_3090,
+  RTX_4090,
+  T4,
+  TITAN_X,
+  V100_PCIE,
+  V100_SXM2_16G,
+  V100_SXM2_32G,
+} from './accelerators'
 import { askedScratch } from './asked'
-
-/** The peak rates of a machine. */
-export interface Accelerator {
-  /** Single-precision peak without tensor cores, and the memory's. */
-  readonly flopsPerSecond: number
-  readonly bytesPerSecond: number
-  /** The driver's total memory. */
-  readonly memoryBytes: number
-  /** From starting a kernel to the next. */
-  readonly launchSeconds: number
-}
 
 /** The share of the peaks that convolutions and element-wise kernels reach: long-run figures of cuDNN training. */
 const COMPUTE_EFFICIENCY = 0.6
 const MEMORY_EFFICIENCY = 0.8
-
-// Peaks: NVIDIA's data sheets and white papers of each product; memory: nvidia-smi's total.
-const P100_SXM2: Accelerator = { flopsPerSecond: 10.6e12, bytesPerSecond: 732e9, memoryBytes: mib(16280), launchSeconds: 8e-6 }
-const V100_SXM2_16G: Accelerator = {
-  flopsPerSecond: 15.7e12,
-  bytesPerSecond: 900e9,
-  memoryBytes: mib(16160),
-  launchSeconds: 6e-6,
-}
-const V100_SXM2_32G: Accelerator = { ...V100_SXM2_16G, memoryBytes: mib(32510) }
-const V100_PCIE: Accelerator = { ...V100_SXM2_16G, flopsPerSecond: 14e12 }
-// GeForce GTX TITAN X (Maxwell), at its base clock.
-const TITAN_X: Accelerator = { flopsPerSecond: 6.1e12, bytesPerSecond: 336.5e9, memoryBytes: mib(12207), launchSeconds: 8e-6 }
-const RTX_2080TI: Accelerator = { flopsPerSecond: 13.4e12, bytesPerSecond: 616e9, memoryBytes: mib(11019), launchSeconds: 6e-6 }
-const A100_PCIE: Accelerator = { flopsPerSecond: 19.5e12, bytesPerSecond: 1555e9, memoryBytes: gib(40), launchSeconds: 5e-6 }
-// H200 NVL, the PCIe form.
-const H200_NVL: Accelerator = { flopsPerSecond: 60e12, bytesPerSecond: 4.8e12, memoryBytes: mib(143771), launchSeconds: 4e-6 }
+/** The share of the tensor cores' peak in weight gradients, which sum over all pixels: the H100's profile in tf32 (test/sim/h100.test.ts). */
+const WEIGHT_GRADIENT_EFFICIENCY = 0.34
 
 export const duplex = (bytesPerSecond: number): Link => ({
   outBytesPerSecond: bytesPerSecond,
@@ -59,18 +52,36 @@ const NVLINK_2_TRIPLE = duplex(0.85 * 75e9)
 const PCIE_3 = duplex(12.2e9)
 const PCIE_4 = duplex(24.4e9)
 const PCIE_5 = duplex(48.8e9)
+/** The rates in one direction of 16 lanes, by generation. */
+export const pcieBytesPerSecond = (generation: number): number => 12.2e9 * 2 ** (generation - 3)
 
 const bytesMoved = (s: CallShapes): number =>
   [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.bf16 ? dtypeBytes.bf16 : dtypeBytes.f32)
 
-const roofline =
-  (a: Accelerator) =>
-  (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
-    a.launchSeconds +
-    Math.max(
-      opDef(kind).flops(attrs as never, s) / (COMPUTE_EFFICIENCY * a.flopsPerSecond),
-      bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
-    )
+/** A product in 16 bits converts its weight in a launch of its own, unless the step lays it out: it reads one type, writes the other, reads that. */
+const convertedBytes = (def: OpDef, s: CallShapes): number => {
+  const weights = [
+    ...s.ins.filter((_, i) => inputDef(def, i).role === 'whole'),
+    ...s.outs.filter((_, i) => def.outs[i]?.role === 'whole'),
+  ]
+  return weights.reduce((n, shape) => n + elementsOf(shape), 0) * (dtypeBytes.f32 + dtypeBytes.bf16)
+}
+
+/** Times by the peaks: products at the rate of their precision, all else at that of fp32 or of the memory. */
+export const roofline = (a: Accelerator, precision: Precision): Machine['seconds'] => {
+  const { fp32, [precision]: tensor = fp32 } = a.flopsPerSecond
+  const usable = MEMORY_EFFICIENCY * a.bytesPerSecond
+  const onCores = COMPUTE_EFFICIENCY * fp32
+  const onTensorCores = precision === 'fp32' ? 0 : COMPUTE_EFFICIENCY * tensor
+  return (kind, attrs, s) => {
+    const def = opDef(kind)
+    const isTensor = def.dense === true && onTensorCores > 0 && (s.bf16 === true || precision === 'tf32')
+    const ofGradient = kind.endsWith('_bwd_weights') ? WEIGHT_GRADIENT_EFFICIENCY / COMPUTE_EFFICIENCY : 1
+    const flopsPerSecond = isTensor ? Math.max(ofGradient * onTensorCores, onCores) : onCores
+    const converting = isTensor && s.bf16 && !s.laid ? a.launchSeconds + convertedBytes(def, s) / usable : 0
+    return a.launchSeconds + converting + Math.max(def.flops(attrs as never, s) / flopsPerSecond, bytesMoved(s) / usable)
+  }
+}
 
 /** The scratch for cuBLAS in a product (native/cuda/linear.cpp), on a line of its own. */
 const PRODUCT_SCRATCH = mib(32) + 256
@@ -82,40 +93,52 @@ const bounded: Machine['workspace'] = (kind, attrs, s) => {
   return isProduct(kind) ? Math.min(bytes, PRODUCT_SCRATCH) : bytes
 }
 
-/** A machine that exists in simulation. */
-export const simulatedOf = (name: string, a: Accelerator, link: Link, asked = askedScratch(name)): Machine => ({
-  name,
-  device: devices.cuda,
-  simulated: true,
-  precision: 'fp32',
-  memoryBytes: a.memoryBytes,
-  link,
-  seconds: roofline(a),
-  workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
-})
+/** A machine that exists in simulation, by the precision of its plans; absent ones are those that it lacks. */
+export type Simulated = Readonly<Partial<Record<Precision, Machine>>> & { readonly fp32: Machine }
 
-/** The rates of an H200 NVL, without the zeros that its data sheet counts. */
-const TENSOR_CORES = { tf32: 418e12, bf16: 836e12 }
-
-/** The stated rates of an unmeasured GPU at hand: those of an H200, in the precision of its products. */
-export const statedGpu = (tf32: boolean) => {
-  const at = (flopsPerSecond: number): Machine['seconds'] => roofline({ ...H200_NVL, flopsPerSecond })
-  const floats = at(tf32 ? TENSOR_CORES.tf32 : H200_NVL.flopsPerSecond)
-  const bf16 = at(TENSOR_CORES.bf16)
-  const seconds: Machine['seconds'] = (kind, attrs, s) => (s.bf16 ? bf16 : floats)(kind, attrs, s)
-  return { seconds, link: { ...PCIE_5, beside: { copies: 1, calls: 1 } } }
+export const simulatedOf = (name: string, a: Accelerator, link: Link): Simulated => {
+  const at = (precision: Precision): Machine => {
+    const asked = askedScratch(a.asked, precision)
+    return {
+      name,
+      device: devices.cuda,
+      simulated: true,
+      precision,
+      memoryBytes: a.memoryBytes,
+      link,
+      seconds: roofline(a, precision),
+      workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
+    }
+  }
+  const { fp32: _, ...others } = a.flopsPerSecond
+  const has = Object.keys(others) as (keyof typeof others)[]
+  return { fp32: at('fp32'), ...Object.fromEntries(has.map((precision) => [precision, at(precision)])) }
 }
 
-const of = (name: keyof BuiltInMachines, a: Accelerator, link: Link): Machine => simulatedOf(name, a, link)
-const all: readonly Machine[] = [
-  of('p100-nvlink-16g', P100_SXM2, NVLINK_1),
-  of('v100-nvlink-16g', V100_SXM2_16G, NVLINK_2_PAIR),
-  of('v100-nvlink-32g', V100_SXM2_32G, NVLINK_2_TRIPLE),
-  of('v100-pcie-16g', V100_PCIE, PCIE_3),
-  of('titanx-pcie-12g', TITAN_X, PCIE_3),
-  of('2080ti-pcie-11g', RTX_2080TI, PCIE_3),
-  of('a100-pcie-40g', A100_PCIE, PCIE_4),
-  of('h200-pcie-141g', H200_NVL, PCIE_5),
-]
+const all: Readonly<Record<keyof BuiltInMachines, readonly [Accelerator, Link]>> = {
+  'p100-nvlink-16g': [P100_SXM2, NVLINK_1],
+  'v100-nvlink-16g': [V100_SXM2_16G, NVLINK_2_PAIR],
+  'v100-nvlink-32g': [V100_SXM2_32G, NVLINK_2_TRIPLE],
+  'v100-pcie-16g': [V100_PCIE, PCIE_3],
+  'titanx-pcie-12g': [TITAN_X, PCIE_3],
+  '2080ti-pcie-11g': [RTX_2080TI, PCIE_3],
+  'a100-pcie-40g': [A100_PCIE, PCIE_4],
+  'h200-pcie-141g': [H200_NVL, PCIE_5],
+  'a100-sxm-80g': [A100_SXM, PCIE_4],
+  'h100-sxm-80g': [H100_SXM, PCIE_5],
+  'h200-sxm-141g': [H200_SXM, PCIE_5],
+  b200: [B200, PCIE_5],
+  'rtx-3090-24g': [RTX_3090, PCIE_4],
+  'rtx-4090-24g': [RTX_4090, PCIE_4],
+  'l4-24g': [L4, PCIE_4],
+  't4-16g': [T4, PCIE_3],
+}
 
-export const machines: Readonly<Record<string, Machine>> = Object.fromEntries(all.map((m) => [m.name, m]))
+/** In each precision of the GPU, by name. */
+export const simulated: Readonly<Record<string, Simulated>> = Object.fromEntries(
+  Object.entries(all).map(([name, [a, link]]) => [name, simulatedOf(name, a, link)]),
+)
+/** In fp32, by name. */
+export const machines: Readonly<Record<string, Machine>> = Object.fromEntries(
+  Object.entries(simulated).map(([name, { fp32 }]) => [name, fp32]),
+)

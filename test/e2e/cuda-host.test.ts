@@ -34,7 +34,8 @@ const ROOT = join(__dirname, '..', '..')
 const root = mkdtempSync(join(tmpdir(), 'spillway-host-cuda-'))
 test.after(() => rmSync(root, { recursive: true }))
 
-const ON = { machine: 'cuda' } as const
+/** Without rounded factors, to compare with doubles. */
+const ON = { machine: 'cuda', precision: 'fp32' } as const
 const STEPS = 2
 
 /** Strides, borders, groups, a residual of two norms, and layers that enlarge maps. */

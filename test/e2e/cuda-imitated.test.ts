@@ -124,14 +124,14 @@ fullTest('activations in bf16: the strategies give the same bits, tiles and fp32
     )
 })
 
-test('tf32 stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
+test('tf32, the default, stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
   const named = (o: StagingOptions): Staged => {
     const found = stageNamed('resnet20-cifar', o)
     if (isLeft(found)) throw new Error(JSON.stringify(found.left))
     return found.right.staged
   }
   const asked = { ...ON, batch: 2, strategy: 'in-core', algorithms: 'fixed' } as const
-  const [wide, plan] = [named(asked), named({ ...asked, precision: 'tf32' })]
+  const [wide, plan] = [named({ ...asked, precision: 'fp32' }), named(asked)]
   assert.equal([wide.plan.precision, plan.plan.precision], [undefined, 'tf32'])
   const file = join(root, 'tf32.json')
   savePlan(file, plan.plan)

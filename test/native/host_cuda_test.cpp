@@ -191,7 +191,8 @@ void what_is_missing_is_said() {
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "none"), "this machine has no NVIDIA GPU"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "undetected"), "this machine has no NVIDIA GPU"));
   CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_DEVICE", "no driver"), "the NVIDIA driver is too old for CUDA 13.0"));
-  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_OLD", "1"), "the GPU 'host cuda' has compute capability 7.0; at least 8.0 is needed"));
+  CHECK(contains(facts_with("SPILLWAY_HOST_CUDA_CAPABILITY", "70"),
+                 "the GPU 'host cuda' has compute capability 7.0; at least 7.5 (Turing) is needed"));
 }
 
 void memory_is_counted() {

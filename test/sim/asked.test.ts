@@ -28,7 +28,7 @@ const gradient = (rows: number): CallShapes => ({
 })
 
 test('the gradient of a weight wants, over whatever image, what the same weight wanted over another', () => {
-  const asked = askedScratch('2080ti-pcie-11g')
+  const asked = askedScratch('2080ti', 'fp32')
   const whole = asked('conv2d_bwd_weights', window, gradient(32))!
   assert.ok(whole > 36 * MIB && whole < 40 * MIB, `${whole / MIB} MiB`)
   assert.is(asked('conv2d_bwd_weights', window, gradient(20)), whole)
@@ -37,15 +37,23 @@ test('the gradient of a weight wants, over whatever image, what the same weight 
 })
 
 test('other windows, weights, calls and machines were not asked: the op table bounds their scratch', () => {
-  const asked = askedScratch('2080ti-pcie-11g')
+  const asked = askedScratch('2080ti', 'fp32')
   const odd: CallShapes = { ...gradient(20), outs: [[1024, 1023, 3, 3], [1024]] }
   assert.is(asked('conv2d_bwd_weights', window, odd), undefined)
   assert.is(asked('conv2d_bwd_weights', { ...window, dilationH: 2 }, gradient(20)), undefined)
   const data: CallShapes = { ins: [[1, 1024, 20, 32], weight], outs: [[1, 1024, 20, 32]] }
   assert.is(asked('conv2d_bwd_data', window, data), undefined)
   assert.is(asked('add', {}, data), undefined)
-  assert.is(askedScratch('v100-pcie-16g')('conv2d_bwd_weights', window, gradient(32)), undefined)
+  assert.is(askedScratch(undefined, 'fp32')('conv2d_bwd_weights', window, gradient(32)), undefined)
   assert.is(machines['v100-pcie-16g']!.workspace('conv2d_bwd_weights', window, gradient(20)), 9 * 36 * MIB)
+})
+
+test('each precision has its own answers; fp16 has those of bf16, and a GPU without bf16 has none', () => {
+  const of = (precision: 'fp32' | 'tf32' | 'bf16' | 'fp16', gpu: 'a100' | '2080ti' = 'a100') =>
+    askedScratch(gpu, precision)('conv2d_bwd_weights', window, gradient(32))
+  assert.is(new Set([of('fp32'), of('tf32'), of('bf16')]).size, 3)
+  assert.is(of('fp16'), of('bf16'))
+  assert.is(of('fp16', '2080ti'), undefined)
 })
 
 test.run()

@@ -44,6 +44,12 @@ std::vector<int> visible_gpus() {
 }
 std::string bus_of(int device) { return text("0000:0", visible_gpus().at(size_t(device)) + 1, ":00.0"); }
 
+/// 90, or as SPILLWAY_HOST_CUDA_CAPABILITY says.
+int capability() {
+  const char* const named = std::getenv("SPILLWAY_HOST_CUDA_CAPABILITY");
+  return named ? std::atoi(named) : 90;
+}
+
 bool leads_somewhere(Kind k) { return k != Kind::mixed; }
 
 }  // namespace
@@ -165,10 +171,35 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   if (device != 0) return cudaErrorInvalidDevice;
   std::memset(prop, 0, sizeof *prop);
   std::snprintf(prop->name, sizeof prop->name, "host cuda");
-  prop->major = std::getenv("SPILLWAY_HOST_CUDA_OLD") ? 7 : 9;
-  prop->minor = 0;
+  prop->major = capability() / 10;
+  prop->minor = capability() % 10;
   prop->multiProcessorCount = 1;
   return cudaSuccess;
+}
+
+/// The clocks and the bus of an H200.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  ENTER("cudaDeviceGetAttribute", cudaErrorUnknown)
+  if (device != 0) return cudaErrorInvalidDevice;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = capability() / 10;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = capability() % 10;
+      return cudaSuccess;
+    case cudaDevAttrClockRate:
+      *value = 1980000;
+      return cudaSuccess;
+    case cudaDevAttrMemoryClockRate:
+      *value = 3201000;
+      return cudaSuccess;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = 6144;
+      return cudaSuccess;
+    default:
+      return cudaErrorInvalidValue;
+  }
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {

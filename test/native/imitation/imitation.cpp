@@ -59,6 +59,11 @@ Code facts(DeviceFacts* into, Words*) {
   *into = {};
   std::snprintf(into->device, sizeof into->device, "imitation");
   into->total_bytes = into->free_bytes = available_memory();
+  into->processors = 132;
+  into->capability = 90;
+  into->clock_khz = 1980000;
+  into->memory_clock_khz = 3201000;
+  into->bus_bits = 6144;
   return Code::ok;
 }
 

@@ -371,6 +371,22 @@ test('compare sweeps budgets over strategies', async () => {
   assert.ok(last.feasible && last.peakBytes <= last.budgetBytes && last.makespanSeconds > 0)
 })
 
+test('plan, fits and compare take the precisions of a named GPU: bf16 takes less memory', async () => {
+  const on = ['darknet19-features-plain', '--image', '192', '--batch', '16', '--machine', 'l4-24g']
+  const peak = async (...precision: readonly string[]): Promise<number> => {
+    const a = await spillway('compare', ...on, ...precision, '--strategies', 'in-core', '--budgets', '1GiB', '--json')
+    assert.is(a.code, 0, a.err)
+    return objectOf<{ cases: PlanAnswer[] }>(a).cases[0]!.peakBytes
+  }
+  const [float, half] = [await peak(), await peak('--precision', 'bf16')]
+  assert.ok(half < float, `${half} of ${float}`)
+  for (const command of ['plan', 'fits', 'compare']) {
+    const a = await spillway(command, ...on.slice(0, -1), 't4-16g', '--precision', 'bf16')
+    assert.is(a.code, 2)
+    assert.match(a.err, /precision 'bf16' is not allowed on machine 't4-16g': this GPU has no bf16 products; allowed: fp32/)
+  }
+})
+
 test('compare takes sizes, and writes a table and a plot in one unit', async () => {
   const [csv, plot] = [join(folder, 'compared.csv'), join(folder, 'compared.svg')]
   const small = ['compare', 'darknet19-features-plain', '--image', '192', ...SIMULATED, '--strategies', 'in-core,swap:greedy']

@@ -109,6 +109,16 @@ test('names that are taken, and those that nobody registered, are refused in wor
   )
 })
 
+test('a machine has the precisions of its rates', () => {
+  registerMachine('lab-24g', { ...RATES, bf16FlopsPerSecond: 10 * RATES.flopsPerSecond })
+  for (const precision of ['fp32', 'bf16'] as const)
+    assert.is(stage(net, { machine: 'lab-24g', precision }).machine.precision, precision)
+  assert.match(
+    thrownBy(() => stage(net, { machine: 'lab-24g', precision: 'tf32' })),
+    /precision 'tf32' is not allowed on machine 'lab-24g': this GPU has no tf32 products; allowed: fp32, bf16/,
+  )
+})
+
 test('a machine is planned for by its rates', () => {
   registerMachine('lab-24g', RATES)
   registerMachine('lab-slow', { ...RATES, flopsPerSecond: 3e11, bytesPerSecond: 9e9 })
