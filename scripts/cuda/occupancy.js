@@ -52,8 +52,8 @@ const run = (program, args) => {
   return `${r.stdout}${r.stderr}`
 }
 
-/** The output of ptxas for each kernel, when it compiles for `chip`. */
-const compiled = (chip) => {
+/** The output of ptxas for each kernel, when it compiles for `chip`. `read`, if given, receives the path of the compiled code first. */
+const compiled = (chip, read = () => {}) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-occupancy-'))
   try {
     const found = includes()
@@ -63,6 +63,7 @@ const compiled = (chip) => {
       ...['-cubin', `-arch=sm_${chip}`, '-Xptxas=-v', ...flags, '-Inative', ...headers],
       ...['-o', path.join(folder, 'kernels.cubin'), 'native/cuda/own_kernels.cu'],
     ])
+    read(path.join(folder, 'kernels.cubin'))
     return [...told.matchAll(/Compiling entry function '(\w+)'[\s\S]*?Used (\d+) registers.*/g)].map(
       ([text, name, registers]) => ({
         name,
@@ -99,7 +100,7 @@ const rowOf = (name, names) => {
   const kind = names.get(/\(spillway::OpKind\)(\d+)/.exec(name)?.[1])
   const plain = name.replace(/spillway::(?:cuda::|ops::)?|\(anonymous namespace\)::/g, '')
   const parts =
-    /(?:each_by_channels|each_lanes|sum_columns|ColumnSums)<(?:float, |StoredBf16, )?(?:\d+, )*(?:GpuExec, )?(\w+)<\w+(?:, \d+)?(?:, (\w+))?/
+    /(?:each_by_channels|ByChannels|each_lanes|sum_columns|ColumnSums)<(?:float, |StoredBf16, )?(?:\d+, )*(?:GpuExec, )?(\w+)<\w+(?:, \d+)?(?:, (\w+))?/
       .exec(plain)
       ?.slice(1)
   const of = kind ?? (parts ? parts.filter(Boolean).join(' ') : /run_\w+<(\w+)/.exec(plain)?.[1]) ?? plain.slice(0, 60)
@@ -154,4 +155,5 @@ const main = () => {
   process.exitCode = wrong > 0 ? 1 : 0
 }
 
-main()
+module.exports = { compiled, demangled, kinds, rowOf }
+if (require.main === module) main()

@@ -15,6 +15,8 @@ import { askedScratch } from './asked'
 export interface Accelerator {
   /** Single-precision peak without tensor cores, and the memory's. */
   readonly flopsPerSecond: number
+  /** Double-precision peak without tensor cores. */
+  readonly fp64FlopsPerSecond?: number
   readonly bytesPerSecond: number
   /** The driver's total memory. */
   readonly memoryBytes: number
