@@ -15,7 +15,7 @@ import { askedScratch } from './asked'
 export interface Accelerator {
   /** Single-precision peak without tensor cores, and the memory's. */
   readonly flopsPerSecond: number
-  /** Double-precision peak without tensor cores. */
+  /** Double-precision peak without tensor cores; absent: never the bound. */
   readonly fp64FlopsPerSecond?: number
   readonly bytesPerSecond: number
   /** The driver's total memory. */
@@ -65,6 +65,11 @@ const PCIE_5 = duplex(48.8e9)
 const bytesMoved = (s: CallShapes): number =>
   [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.bf16 ? dtypeBytes.bf16 : dtypeBytes.f32)
 
+/** Double-precision operations of the cuda device's sums for norms: an addition and a conversion for 16 terms of each of two sums. */
+const FP64_AN_ELEMENT = 4 / 16
+const isNormSum = (kind: string): boolean => /(?:norm|bn)\w*_(?:stats|bwd_reduce|bwd_weights)$/.test(kind)
+const fp64Operations = (kind: string, s: CallShapes): number => (isNormSum(kind) ? FP64_AN_ELEMENT * elementsOf(s.ins[0]!) : 0)
+
 const roofline =
   (a: Accelerator) =>
   (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
@@ -72,6 +77,8 @@ const roofline =
     Math.max(
       opDef(kind).flops(attrs as never, s) / (COMPUTE_EFFICIENCY * a.flopsPerSecond),
       bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
+      // A multiply-add counts as two operations of the peak; an instruction takes as long.
+      (2 * fp64Operations(kind, s)) / (a.fp64FlopsPerSecond ?? Number.POSITIVE_INFINITY),
     )
 
 /** The scratch for cuBLAS in a product (native/cuda/linear.cpp), on a line of its own. */
