@@ -33,6 +33,7 @@ struct ColumnSums {
   static constexpr int PHASES = 8;
   static constexpr uint32_t PLANES = LANES * Sums, CHUNK = 16;
   using Part = typename Term::Part;
+  static constexpr int AT_ONCE = sizeof(Part) == sizeof(float) ? 4 : 2;  // terms whose reads are under way at once
   using At = decltype(std::declval<const Term&>().at(uint32_t(0)));
   struct Shared {
     double at[PLANES * BLOCK_ITEMS];
@@ -83,7 +84,7 @@ struct ColumnSums {
     for (uint32_t n = grid.row(block, item); n < terms;) {
       Part part[LANES][Sums] = {};
       const uint32_t end = terms - n > RUN_TERMS * step ? n + RUN_TERMS * step : terms;
-      SPILLWAY_UNROLL(4)  // four reads are under way at once
+      SPILLWAY_UNROLL(AT_ONCE)
       for (; n < end; n += step) term.template add<LANES>(of, start, n, column, part);
       for (int lane = 0; lane < LANES; lane++)
         for (int s = 0; s < Sums; s++) sum_of(shared, lane, s, item) += double(part[lane][s]);
@@ -172,11 +173,17 @@ double* totals_in(void* scratch, int64_t terms, int64_t columns) {
   return static_cast<double*>(scratch) + (shares > 1 ? shares * Sums * columns : 0);
 }
 
-/// term(number, column, sums) adds to sums[0 .. Sums). The totals lie at the returned address: sum after sum, column by column.
+/// term(number, column, sums) adds to sums[0 .. Sums).
+template <int Sums, class Exec, class Term, class Finish>
+void sum_terms(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term, Finish finish) {
+  sum_columns<Sums, 1>(exec, terms, columns, scratch, PlainTerm<Sums, Term>{term}, finish);
+}
+
+/// The same; the totals lie at the returned address: sum after sum, column by column.
 template <int Sums, class Exec, class Term>
 const double* sums_of(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term) {
   double* const totals = totals_in<Sums>(scratch, terms, columns);
-  sum_columns<Sums, 1>(exec, terms, columns, scratch, PlainTerm<Sums, Term>{term}, PutTotals<Sums>{totals, uint32_t(columns)});
+  sum_terms<Sums>(exec, terms, columns, scratch, term, PutTotals<Sums>{totals, uint32_t(columns)});
   return totals;
 }
 
