@@ -31,7 +31,7 @@ const ALLOWED = [
   },
   {
     row: /^SumOfWindows\b/,
-    chips: ['90'],
+    chips: ['80', '90'],
     why: 'an item looks at all windows that reach a pixel for 16 bytes of channels, in max_pool_bwd at all pixels of each',
   },
   { row: /^upsample\b/, chips: ['80', '90'], why: 'an item computes places and weights of four pixels in double' },
