@@ -15,15 +15,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_items(uint32_t n, const F f
   if (i < n) f(i);
 }
 
-/// A warp for each word: the answers of its threads are the bits of the word.
-template <class Bit, class Put>
-__global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit bit, const Put put) {
-  const uint32_t k = blockIdx.x * (BLOCK_THREADS / WARP_THREADS) + threadIdx.x / WARP_THREADS, lane = threadIdx.x % WARP_THREADS;
-  if (k >= n) return;
-  const uint32_t word = __ballot_sync(0xffffffff, bit(k, lane));
-  if (lane == 0) put(k, word);
-}
-
 class GpuExec {
  public:
   GpuExec(cudaStream_t stream, const StepContext* step, uint32_t* arrivals, Ranks* ranks = nullptr)
@@ -32,12 +23,6 @@ class GpuExec {
   void each(int64_t n, F f) {
     if (!launches(n)) return;
     status_ = checked(launch(run_items<F>, blocks(n, BLOCK_THREADS), stream_, uint32_t(n), f), "launching a kernel");
-  }
-  template <class Bit, class Put>
-  void words(int64_t n, Bit bit, Put put) {
-    if (!launches(n)) return;
-    status_ =
-        checked(launch(run_words<Bit, Put>, blocks(n, BLOCK_THREADS / WARP_THREADS), stream_, uint32_t(n), bit, put), "launching a kernel");
   }
   template <class K>
   void blocks(int64_t n, const K& k) {

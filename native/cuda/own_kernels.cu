@@ -1,4 +1,6 @@
 // The code for nvcc: the table of own kernels for the GPU, and the few that accompany a library's.
+#include <array>
+
 #include "cuda/exec.cuh"
 #include "cuda/kernels/layout.hpp"
 #include "cuda/kernels/table.hpp"
@@ -21,11 +23,13 @@ Status launched(cudaStream_t stream, DType stored, F f) {
 }  // namespace
 
 const OwnFunctions* own_functions(uint32_t wire) {
-  static OwnFunctions known[256];
-  const KernelFunctions<GpuExec>* f = wire < 256 ? functions<GpuExec>(wire) : nullptr;
-  if (!f) return nullptr;
-  known[wire] = {f->check, f->workspace, f->library, f->together};
-  return &known[wire];
+  static const std::array<OwnFunctions, 256> known = [] {  // filled once, by the first of several threads
+    std::array<OwnFunctions, 256> all{};
+    for (uint32_t kind = 0; kind < all.size(); kind++)
+      if (const KernelFunctions<GpuExec>* f = functions<GpuExec>(kind)) all[kind] = {f->check, f->workspace, f->library, f->together};
+    return all;
+  }();
+  return wire < known.size() && known[wire].check ? &known[wire] : nullptr;
 }
 
 Status run_own(const KernelCall& call, const Context& context, Lane lane) {

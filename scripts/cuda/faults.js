@@ -220,6 +220,24 @@ const FAULTS = [
     'for (uint32_t r = size; r-- > 0;) total +=',
   ),
   fault(
+    'a short sum that replaces the sums before it',
+    'kernels/sums.hpp',
+    'sum_of(shared, lane, s, item) += double(part[lane][s]);',
+    'sum_of(shared, lane, s, item) = double(part[lane][s]);',
+  ),
+  fault(
+    'coefficients of the first channels for all channels of a block',
+    'kernels/boxes.hpp',
+    'own.at[lane] = at[item % grid.across * LANES + uint32_t(lane)];',
+    'own.at[lane] = at[item % grid.across * 0 + uint32_t(lane)];',
+  ),
+  fault(
+    'a variance of a pixel without its mean',
+    'kernels/layernorm.hpp',
+    'if constexpr (phase == 2) gather(shared, at, item, m.mean);',
+    'if constexpr (phase == 2) gather(shared, at, item, 0);',
+  ),
+  fault(
     'shares of ranks that lie on one another',
     'kernels/collective.hpp',
     'parcel(group, r, came + r * own, own)',

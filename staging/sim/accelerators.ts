@@ -10,6 +10,8 @@ export type ProductRates = { readonly fp32: number } & { readonly [P in Exclude<
 /** The peak rates of a machine. */
 export interface Accelerator {
   readonly flopsPerSecond: ProductRates
+  /** Double-precision peak without tensor cores; absent: never the bound. */
+  readonly fp64FlopsPerSecond?: number
   /** Of the memory. */
   readonly bytesPerSecond: number
   /** The driver's total memory. */
@@ -74,6 +76,7 @@ export const H200_NVL: Accelerator = {
 export const A100_SXM: Accelerator = { ...A100_PCIE, bytesPerSecond: 2039e9, memoryBytes: mib(81920) }
 export const H100_SXM: Accelerator = {
   flopsPerSecond: { fp32: 67e12, tf32: 494.7e12, bf16: 989.4e12, fp16: 989.4e12 },
+  fp64FlopsPerSecond: 33.5e12,
   bytesPerSecond: 3.35e12,
   memoryBytes: mib(81559),
   launchSeconds: 4e-6,
@@ -83,6 +86,7 @@ export const H200_SXM: Accelerator = { ...H100_SXM, bytesPerSecond: 4.8e12, memo
 /** One of the eight GPUs of an HGX B200. */
 export const B200: Accelerator = {
   flopsPerSecond: { fp32: 75e12, tf32: 1125e12, bf16: 2250e12, fp16: 2250e12 },
+  fp64FlopsPerSecond: 37e12,
   bytesPerSecond: 7.7e12,
   memoryBytes: mib(183359),
   launchSeconds: 4e-6,
@@ -90,6 +94,7 @@ export const B200: Accelerator = {
 }
 export const L4: Accelerator = {
   flopsPerSecond: { fp32: 30.3e12, tf32: 60e12, bf16: 121e12, fp16: 121e12 },
+  fp64FlopsPerSecond: 0.473e12,
   bytesPerSecond: 300e9,
   memoryBytes: mib(23034),
   launchSeconds: 5e-6,
@@ -97,6 +102,7 @@ export const L4: Accelerator = {
 }
 export const T4: Accelerator = {
   flopsPerSecond: { fp32: 8.1e12, fp16: 65e12 },
+  fp64FlopsPerSecond: 0.253e12,
   bytesPerSecond: 320e9,
   memoryBytes: mib(15360),
   launchSeconds: 6e-6,
@@ -107,6 +113,7 @@ export const T4: Accelerator = {
 
 export const RTX_4090: Accelerator = {
   flopsPerSecond: { fp32: 82.6e12, tf32: 82.6e12, bf16: 165.2e12, fp16: 165.2e12 },
+  fp64FlopsPerSecond: 1.29e12,
   bytesPerSecond: 1008e9,
   memoryBytes: mib(24564),
   launchSeconds: 5e-6,
@@ -114,6 +121,7 @@ export const RTX_4090: Accelerator = {
 }
 export const RTX_3090: Accelerator = {
   flopsPerSecond: { fp32: 35.6e12, tf32: 35.6e12, bf16: 71e12, fp16: 71e12 },
+  fp64FlopsPerSecond: 0.556e12,
   bytesPerSecond: 936e9,
   memoryBytes: mib(24576),
   launchSeconds: 5e-6,

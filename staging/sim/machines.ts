@@ -67,11 +67,18 @@ const convertedBytes = (def: OpDef, s: CallShapes): number => {
   return weights.reduce((n, shape) => n + elementsOf(shape), 0) * (dtypeBytes.f32 + dtypeBytes.bf16)
 }
 
+/** Double-precision operations of the cuda device's sums for norms: an addition and a conversion for 16 terms of each of two sums. */
+const FP64_AN_ELEMENT = 4 / 16
+const isNormSum = (kind: string): boolean => /(?:norm|bn)\w*_(?:stats|bwd_reduce|bwd_weights)$/.test(kind)
+const fp64Operations = (kind: string, s: CallShapes): number => (isNormSum(kind) ? FP64_AN_ELEMENT * elementsOf(s.ins[0]!) : 0)
+
 /** Times by the peaks: products at the rate of their precision, all else at that of fp32 or of the memory. */
 export const roofline = (a: Accelerator, precision: Precision): Machine['seconds'] => {
   const { fp32, [precision]: tensor = fp32 } = a.flopsPerSecond
   const usable = MEMORY_EFFICIENCY * a.bytesPerSecond
   const onCores = COMPUTE_EFFICIENCY * fp32
+  // A multiply-add counts as two operations of the peak; an instruction takes as long.
+  const fp64 = (a.fp64FlopsPerSecond ?? Number.POSITIVE_INFINITY) / 2
   const onTensorCores = precision === 'fp32' ? 0 : COMPUTE_EFFICIENCY * tensor
   return (kind, attrs, s) => {
     const def = opDef(kind)
@@ -79,7 +86,11 @@ export const roofline = (a: Accelerator, precision: Precision): Machine['seconds
     const ofGradient = kind.endsWith('_bwd_weights') ? WEIGHT_GRADIENT_EFFICIENCY / COMPUTE_EFFICIENCY : 1
     const flopsPerSecond = isTensor ? Math.max(ofGradient * onTensorCores, onCores) : onCores
     const converting = isTensor && s.bf16 && !s.laid ? a.launchSeconds + convertedBytes(def, s) / usable : 0
-    return a.launchSeconds + converting + Math.max(def.flops(attrs as never, s) / flopsPerSecond, bytesMoved(s) / usable)
+    return (
+      a.launchSeconds +
+      converting +
+      Math.max(def.flops(attrs as never, s) / flopsPerSecond, bytesMoved(s) / usable, fp64Operations(kind, s) / fp64)
+    )
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "cuda/kernels/boxes.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"
@@ -99,6 +100,12 @@ void check_ways(Report& report, Call call, const Held& h) {
   }
 }
 
+void check_divider(Report& report) {
+  for (const uint32_t by : {1u, 2u, 3u, 5u, 7u, 8u, 49u, 112u, 641u, 65535u, 65537u, (1u << 30) - 1, 1u << 30, (1u << 31) - 1})
+    for (const uint32_t n : {0u, 1u, by - 1, by, by + 1, 2 * by - 1, 1000003u, (1u << 30) + 1, (1u << 31) / by * by - 1, (1u << 31) - 1})
+      if (n < 1u << 31) report.check(cuda::Divider(by).of(n) == n / by, "division of " + std::to_string(n) + " by " + std::to_string(by));
+}
+
 struct Tried {
   uint64_t calls = 0, failed = 0;
 };
@@ -137,6 +144,7 @@ int main(int argc, char** argv) {
   const int share = setting_of("SPILLWAY_TEST_SHARE") ? std::max(1, std::atoi(setting_of("SPILLWAY_TEST_SHARE"))) : 1;
   const double seconds = setting_of("SPILLWAY_TEST_SECONDS") ? std::atof(setting_of("SPILLWAY_TEST_SECONDS")) : 1e9;
   Report report;
+  if (is_asked("divider")) check_divider(report);
   if (is_asked("casts")) check_casts(report, table, DType::f32);
   std::map<uint32_t, Tried> tried;
   const Clock::time_point start = Clock::now();

@@ -1,5 +1,5 @@
 // Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
-// Each element-wise part is an affine map with coefficients of its channel, which an item works out in double for all of its pixels.
+// Each element-wise part is an affine map in float. The coefficients of its channels are computed in double, once a block.
 #pragma once
 #include <cmath>
 
@@ -8,22 +8,32 @@
 
 namespace spillway::cuda {
 
+SPILLWAY_BOTH inline double reciprocal_root(double x) {
+#ifdef __CUDA_ARCH__
+  return rsqrt(x);  // without a division
+#else
+  return 1.0 / sqrt(x);
+#endif
+}
+
+SPILLWAY_BOTH inline float reciprocal_root(float x) { return 1 / sqrtf(x); }
+
 /// Mean and reciprocal deviation of a channel, of a batch or of the running averages.
 struct Moments {
   double mean, rstd;
 };
 
 struct BatchMoments {
-  BatchMoments(const View& view, double count_, double eps_) : stats(view), means(floats(view)), count(count_), eps(eps_) {}
-  SPILLWAY_BOTH Moments of(uint32_t c) const { return {stats.mean(c), 1.0 / sqrt(stats.squares(c) / count + eps)}; }
+  BatchMoments(const View& view, double count, double eps_) : stats(view), means(floats(view)), share(1 / count), eps(eps_) {}
+  SPILLWAY_BOTH Moments of(uint32_t c) const { return {stats.mean(c), reciprocal_root(stats.squares(c) * share + eps)}; }
   ops::Statistics<float> stats;
   const float* means;
-  double count, eps;
+  double share, eps;  // the share of an element in a mean
 };
 
 struct RunningMoments {
   RunningMoments(const View& mean, const View& variance_, double eps_) : means(floats(mean)), variance(floats(variance_)), eps(eps_) {}
-  SPILLWAY_BOTH Moments of(uint32_t c) const { return {double(means[c]), 1.0 / sqrt(double(variance[c]) + eps)}; }
+  SPILLWAY_BOTH Moments of(uint32_t c) const { return {double(means[c]), reciprocal_root(double(variance[c]) + eps)}; }
   const float *means, *variance;
   double eps;
 };
@@ -52,34 +62,35 @@ NormOf<MomentsOf> norm_of(const KernelCall& c, MomentsOf moments, uint32_t gamma
   return {moments, floats(c.ins[gamma_input]), floats(c.ins[gamma_input + 1])};
 }
 
-/// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where the gate says which of dy's gradients become dz: the mean is taken off in single
-/// precision, as it is where it is applied. A gate has at(channel), which begins with the mean, bits(pixel, channel), passed(at, deviation,
-/// dy, bit).
+/// Adds terms of dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz. The gate selects the gradients that become dz. A gate has at(channel),
+/// which begins with the mean, bits(pixel, channel), passed(at, deviation, dy, bit).
 template <int LANES, class Gate, class At>
 SPILLWAY_BOTH void add_gradients(const Gate& gate, const AtChannels<At, LANES>& of, const float (&values)[LANES],
-                                 const float (&gradients)[LANES], uint32_t bits, double (&sum)[LANES][2]) {
+                                 const float (&gradients)[LANES], uint32_t bits, float (&sum)[LANES][2]) {
   for (int lane = 0; lane < LANES; lane++) {
     const float deviation = values[lane] - of.at[lane].mean;
-    const double dz = double(gate.passed(of.at[lane], deviation, gradients[lane], bits >> lane & 1));
-    sum[lane][0] += double(deviation) * dz;
+    const float dz = gate.passed(of.at[lane], deviation, gradients[lane], bits >> lane & 1);
+    sum[lane][0] += deviation * dz;
     sum[lane][1] += dz;
   }
 }
 
 template <class T, class Gate>
 struct GradientTerm {
+  using Part = float;
   PixelsOf<T> x, dy;
   Gate gate;
+  SPILLWAY_BOTH auto at(uint32_t ch) const { return gate.at(ch); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const {
-    return at_channels<LANES>(gate, ch);
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void add(const Start& start, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of& of, Nothing, uint32_t pixel, uint32_t ch, float (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
     fetch<LANES>(dy.at(pixel) + ch, gradients);
-    add_gradients<LANES>(gate, start, values, gradients, gate.bits(pixel, ch), sum);
+    add_gradients<LANES>(gate, of, values, gradients, gate.bits(pixel, ch), sum);
   }
 };
 
@@ -117,8 +128,8 @@ struct NormGradient {
   const float *gamma, *dgamma, *dbeta;
   SPILLWAY_BOTH NormGradientAt at(uint32_t ch) const {
     const Moments m = moments.of(ch);
-    return {float(m.mean), float(m.rstd * double(gamma[ch])), float(double(dgamma[ch]) * m.rstd / moments.count),
-            float(double(dbeta[ch]) / moments.count)};
+    return {float(m.mean), float(m.rstd * double(gamma[ch])), float(double(dgamma[ch]) * m.rstd * moments.share),
+            float(double(dbeta[ch]) * moments.share)};
   }
   SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.dx(v[0], v[1]); }
 };
@@ -138,9 +149,9 @@ struct NearTo {
 };
 
 template <int LANES>
-SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const float (&values)[LANES], double (&sum)[LANES][2]) {
+SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const float (&values)[LANES], float (&sum)[LANES][2]) {
   for (int lane = 0; lane < LANES; lane++) {
-    const double deviation = double(values[lane]) - double(first.at[lane].value);
+    const float deviation = values[lane] - first.at[lane].value;
     sum[lane][0] += deviation;
     sum[lane][1] += deviation * deviation;
   }
@@ -149,14 +160,15 @@ SPILLWAY_BOTH void add_moments(const AtChannels<NearTo, LANES>& first, const flo
 /// Deviations from the first pixel.
 template <class T>
 struct MomentTerm {
+  using Part = float;
   PixelsOf<T> x;
   SPILLWAY_BOTH NearTo at(uint32_t ch) const { return NearTo{float(x.data[ch])}; }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const {
-    return at_channels<LANES>(*this, ch);
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
   }
-  template <int LANES>
-  SPILLWAY_BOTH void add(const AtChannels<NearTo, LANES>& first, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of& first, Nothing, uint32_t pixel, uint32_t ch, float (&sum)[LANES][2]) const {
     float values[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
     add_moments<LANES>(first, values, sum);
@@ -217,7 +229,7 @@ struct Kernel<OpKind::bn_frozen> : OwnKernel {
 struct FrozenGradient {
   const float *variance, *gamma;
   double eps;
-  SPILLWAY_BOTH float at(uint32_t ch) const { return float(double(gamma[ch]) / sqrt(double(variance[ch]) + eps)); }
+  SPILLWAY_BOTH float at(uint32_t ch) const { return float(double(gamma[ch]) * reciprocal_root(double(variance[ch]) + eps)); }
   SPILLWAY_BOTH float of(float scale, const float* dy) const { return dy[0] * scale; }
 };
 

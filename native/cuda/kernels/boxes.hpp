@@ -1,8 +1,10 @@
 // Views for the indexing of work items. In: activations with channels innermost. Out: pixel p's first channel for any
 // strides; element-wise maps in the longest steps that the operands allow: 16 bytes side by side, one element, or by place.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 #include "cuda/kernels/exec.hpp"
 #include "cuda/kernels/stored.hpp"
@@ -39,6 +41,17 @@ struct PixelsOf {
 };
 using Pixels = PixelsOf<float>;
 
+/// Divides numbers below 2^31 by one that the host knows: a multiplication and a shift. Worked example: by 3, factor 2863311531 = ⌈2^33 /
+/// 3⌉ and shift 33.
+struct Divider {
+  uint32_t factor, shift;
+  explicit Divider(uint32_t by) : factor(0), shift(31) {
+    while (uint64_t(1) << (shift - 31) < by) shift++;
+    factor = uint32_t(((uint64_t(1) << shift) + by - 1) / by);
+  }
+  SPILLWAY_BOTH uint32_t of(uint32_t n) const { return uint32_t(uint64_t(n) * factor >> shift); }
+};
+
 /// A place in a box of `dims`, from its number in B, H, W, C order.
 struct Place {
   uint32_t b, c, h, w;
@@ -48,11 +61,15 @@ struct Place {
   }
 };
 
-/// The type of one access.
-template <class T>
-struct alignas(16) Wide {
-  static constexpr int LANES = 16 / sizeof(T);
+/// The type of an access to elements side by side.
+template <class T, int LANES>
+struct alignas(LANES * sizeof(T)) Beside {
   T v[LANES];
+};
+/// The type of the longest access.
+template <class T>
+struct Wide : Beside<T, 16 / sizeof(T)> {
+  static constexpr int LANES = 16 / sizeof(T);
 };
 
 template <class T, int N>
@@ -137,8 +154,8 @@ SPILLWAY_BOTH void fetch(const T* at, float* values) {
   if constexpr (LANES == 1)
     values[0] = at[0];
   else {
-    static_assert(LANES == Wide<T>::LANES);
-    const Wide<T> wide = *reinterpret_cast<const Wide<T>*>(at);
+    static_assert(LANES <= Wide<T>::LANES);
+    const Beside<T, LANES> wide = *reinterpret_cast<const Beside<T, LANES>*>(at);
     for (int lane = 0; lane < LANES; lane++) values[lane] = wide.v[lane];
   }
 }
@@ -148,38 +165,94 @@ SPILLWAY_BOTH void put(T* at, const float* values) {
   if constexpr (LANES == 1)
     at[0] = values[0];
   else {
-    static_assert(LANES == Wide<T>::LANES);
-    Wide<T> wide;
+    static_assert(LANES <= Wide<T>::LANES);
+    Beside<T, LANES> wide;
     for (int lane = 0; lane < LANES; lane++) wide.v[lane] = values[lane];
-    *reinterpret_cast<Wide<T>*>(at) = wide;
+    *reinterpret_cast<Beside<T, LANES>*>(at) = wide;
   }
 }
 
-/// An item has LANES channels side by side, and every n-th pixel, so the values computed for the channels serve all of its
-/// pixels. It calls body.start<LANES>(channel), then body.step<LANES>(start, pixel, channel) for each pixel.
-template <int LANES, class Exec, class Body>
-void each_by_channels(Exec& exec, int64_t pixels, int64_t channels, Body body) {
-  constexpr int64_t ITEMS = 262144;  // keep a large GPU busy
-  const uint32_t groups = uint32_t(channels / LANES), end = uint32_t(pixels);
-  const uint32_t shares = uint32_t(pixels < ITEMS / groups ? pixels : groups < ITEMS ? ITEMS / groups : 1);
-  exec.each(int64_t(groups) * shares, [=] SPILLWAY_BOTH(uint32_t i) {
-    const uint32_t channel = i % groups * uint32_t(LANES);
-    const auto start = body.template start<LANES>(channel);
-    for (uint32_t pixel = i / groups; pixel < end; pixel += shares) body.template step<LANES>(start, pixel, channel);
-  });
-}
+/// Items side by side in a block, with LANES columns each: a line of memory or two.
+template <int LANES>
+constexpr uint32_t MOST_ACROSS = LANES > 1 ? 64 / LANES : 32;
+
+/// How blocks share columns and rows. A block has `across` items side by side, with LANES columns each; its other items lie below them, a
+/// row each. `shares` blocks have the same columns and take turns with the rows.
+template <int LANES>
+struct BlockGrid {
+  uint32_t columns, across, blocks_across, shares;
+  explicit BlockGrid(int64_t columns_) : columns(uint32_t(columns_)), across(1), shares(1) {
+    while (across < MOST_ACROSS<LANES> && across * LANES < columns) across *= 2;
+    blocks_across = (columns + across * LANES - 1) / (across * LANES);
+  }
+  int64_t blocks() const { return int64_t(blocks_across) * shares; }
+  SPILLWAY_BOTH uint32_t rows() const { return BLOCK_ITEMS / across; }
+  SPILLWAY_BOTH uint32_t group(uint32_t block) const { return block % blocks_across; }
+  SPILLWAY_BOTH uint32_t share(uint32_t block) const { return block / blocks_across; }
+  SPILLWAY_BOTH uint32_t first_column(uint32_t block) const { return group(block) * across * LANES; }
+  SPILLWAY_BOTH uint32_t column(uint32_t block, uint32_t item) const { return first_column(block) + item % across * LANES; }
+  SPILLWAY_BOTH uint32_t row(uint32_t block, uint32_t item) const { return share(block) * rows() + item / across; }
+  /// From a row of an item to its next one.
+  SPILLWAY_BOTH uint32_t step() const { return shares * rows(); }
+};
 
 template <class At, int LANES>
 struct AtChannels {
   At at[LANES];
 };
 
-/// f.at(channel) for channels side by side.
-template <int LANES, class F>
-SPILLWAY_BOTH auto at_channels(const F& f, uint32_t channel) {
-  AtChannels<decltype(f.at(channel)), LANES> all;
-  for (int lane = 0; lane < LANES; lane++) all.at[lane] = f.at(channel + uint32_t(lane));
-  return all;
+/// f.at(column) for the columns of a block: an item computes those of one column, and all items read them.
+template <class At, int LANES>
+struct AtColumns {
+  At at[MOST_ACROSS<LANES> * LANES];
+
+  template <class F>
+  SPILLWAY_BOTH void put(const F& f, const BlockGrid<LANES>& grid, uint32_t block, uint32_t item) {
+    const uint32_t column = grid.first_column(block) + item;
+    if (item < grid.across * LANES && column < grid.columns) at[item] = f.at(column);
+  }
+  SPILLWAY_BOTH AtChannels<At, LANES> of(const BlockGrid<LANES>& grid, uint32_t item) const {
+    AtChannels<At, LANES> own;
+    for (int lane = 0; lane < LANES; lane++) own.at[lane] = at[item % grid.across * LANES + uint32_t(lane)];
+    return own;
+  }
+};
+static_assert(64 <= BLOCK_ITEMS, "an item for each column of a block");
+
+struct Nothing {};
+
+template <int LANES, class Body>
+struct ByChannels {
+  static constexpr int PHASES = 2;
+  using Shared = AtColumns<decltype(std::declval<const Body&>().at(uint32_t(0))), LANES>;
+  BlockGrid<LANES> grid;
+  uint32_t pixels;
+  Body body;
+
+  template <int phase>
+  SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
+    if constexpr (phase == 0)
+      shared.put(body, grid, block, item);
+    else {
+      const uint32_t channel = grid.column(block, item);
+      if (channel >= grid.columns) return;
+      const auto of = shared.of(grid, item);
+      const auto start = body.template start<LANES>(channel);
+      for (uint32_t pixel = grid.row(block, item); pixel < pixels; pixel += grid.step())
+        body.template step<LANES>(of, start, pixel, channel);
+    }
+  }
+};
+
+/// body.step<LANES>(of, start, pixel, channel) for every pixel and every LANES channels side by side. `of` is body.at() of each of these
+/// channels, computed once a block; `start` is body.start<LANES>(channel), computed once an item.
+template <int LANES, class Exec, class Body>
+void each_by_channels(Exec& exec, int64_t pixels, int64_t channels, Body body) {
+  constexpr int64_t MOST_BLOCKS = 2048, LEAST_TURNS = 4;  // keep a large GPU busy; repay the computation of the channels' values
+  BlockGrid<LANES> grid(channels);
+  const int64_t turns = int64_t(grid.rows()) * LEAST_TURNS;
+  grid.shares = uint32_t(std::max<int64_t>(1, std::min(MOST_BLOCKS / grid.blocks_across, (pixels + turns - 1) / turns)));
+  exec.blocks(grid.blocks(), ByChannels<LANES, Body>{grid, uint32_t(pixels), body});
 }
 
 template <class T, int N, class F>
@@ -187,18 +260,19 @@ struct MapByChannel {
   PixelsOf<T> y;
   PixelArrays<T, N> in;
   F f;
+  SPILLWAY_BOTH auto at(uint32_t channel) const { return f.at(channel); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const {
-    return at_channels<LANES>(f, channel);
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, Nothing, uint32_t pixel, uint32_t channel) const {
     float x[N][LANES], result[LANES];
     for (int k = 0; k < N; k++) fetch<LANES>(in.of[k].at(pixel) + channel, x[k]);
     for (int lane = 0; lane < LANES; lane++) {
       float values[N];
       for (int k = 0; k < N; k++) values[k] = x[k][lane];
-      result[lane] = f.of(start.at[lane], values);
+      result[lane] = f.of(of.at[lane], values);
     }
     put<LANES>(y.at(pixel) + channel, result);
   }

@@ -22,12 +22,12 @@ struct Kernel<OpKind::square_sum> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const float* const g = floats(c.ins[0]);
-    const double* const sum =
-        sums_of<1>(exec, ops::elements(c.ins[0]), 1, c.workspace,
-                   [=] SPILLWAY_BOTH(uint32_t i, uint32_t, double* total) { total[0] += double(g[i]) * double(g[i]); });
     const float* const before = c.n_ins > 1 ? floats(c.ins[1]) : nullptr;
     float* const squares = floats(c.outs[0]);
-    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { squares[0] = float(sum[0] + (before ? double(before[0]) : 0)); });
+    sum_terms<1>(
+        exec, ops::elements(c.ins[0]), 1, c.workspace,
+        [=] SPILLWAY_BOTH(uint32_t i, uint32_t, double* total) { total[0] += double(g[i]) * double(g[i]); },
+        [=] SPILLWAY_BOTH(uint32_t, const double* sum) { squares[0] = float(sum[0] + (before ? double(before[0]) : 0)); });
   }
 };
 

@@ -1,7 +1,7 @@
 // Kernels are written once, as work items without an order. An Exec runs them: threads of the GPU (cuda/exec.cuh), or a loop on
 // the host, for tests against the reference device without a GPU. In: each(n, f) runs f(i) for i in [0, n). Invariant: no item of
-// one each() reads a value that another item writes; one each() ends before the next begins. words(n, bit, put) is the same with
-// 32 items for each word that it puts. blocks(n, k) runs n blocks of items that share memory and take the phases of k together.
+// one each() reads a value that another item writes; one each() ends before the next begins. blocks(n, k) runs n blocks of items that share
+// memory and take the phases of k together.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -70,15 +70,6 @@ class HostExec {
   template <class F>
   void each(int64_t n, F f) {
     for (int64_t i = 0; i < n; i++) f(uint32_t(i));
-  }
-  /// put(k, word) for k in [0, n): bit i of the word is bit(k, i), which may write what belongs to that bit alone.
-  template <class Bit, class Put>
-  void words(int64_t n, Bit bit, Put put) {
-    for (int64_t k = 0; k < n; k++) {
-      uint32_t word = 0;
-      for (uint32_t i = 0; i < 32; i++) word |= uint32_t(bit(uint32_t(k), i)) << i;
-      put(uint32_t(k), word);
-    }
   }
   /// k.run<phase>(shared, block, item) for the K::PHASES in turn; no item of a block begins one before all have ended the one before.
   template <class K>

@@ -11,18 +11,18 @@ namespace spillway::cuda {
 struct GroupMoments {
   float* data;
   int64_t image_stride, groups, size;  // size: channels of a group
-  double count, eps;
+  double share, eps;                   // the share of an element in a mean
   GroupMoments(const View& stats, const GroupNormApplyAttrs& a, int64_t channels)
       : data(floats(stats)),
         image_stride(stats.strides[0]),
         groups(a.groups),
         size(channels / a.groups),
-        count(double(a.count)),
+        share(1 / double(a.count)),
         eps(a.eps) {}
   SPILLWAY_BOTH Moments of(int64_t image, int64_t channel) const {
     const float* const at = data + image * image_stride + channel / size;
     const double mean = double(at[0]) + double(at[2 * groups]), squares = double(at[groups]) + double(at[3 * groups]);
-    return {mean, 1.0 / sqrt(squares / count + eps)};
+    return {mean, reciprocal_root(squares * share + eps)};
   }
 };
 
@@ -30,37 +30,34 @@ struct GroupMoments {
 inline int64_t image_pixels(const View& v) { return v.dims[2] * v.dims[3]; }
 inline int64_t image_channels(const View& v) { return v.dims[0] * v.dims[1]; }
 
-/// The state of an item with columns side by side, which are channels of one image: its first pixel, the first channel, and f.at() of
-/// each.
-template <class At, int LANES>
+/// The state of an item with columns side by side, which are channels of one image: its first pixel, and the first channel.
 struct InImage {
   uint32_t pixel, channel;
-  AtChannels<At, LANES> of;
 };
 
-template <int LANES, class T, class F>
-SPILLWAY_BOTH auto start_image(const PixelsOf<T>& x, const F& f, uint32_t column) {
-  const uint32_t b = column / x.channels, channel = column % x.channels;
-  InImage<decltype(f.at(b, channel)), LANES> in{b * x.height * x.width, channel, {}};
-  for (int lane = 0; lane < LANES; lane++) in.of.at[lane] = f.at(b, channel + uint32_t(lane));
-  return in;
+template <class T>
+SPILLWAY_BOTH InImage image_of(const PixelsOf<T>& x, uint32_t column) {
+  return {column / x.channels * x.height * x.width, column % x.channels};
 }
 
 /// Deviations from the first element of the group.
 template <class T>
 struct GroupMomentTerm {
+  using Part = float;
   PixelsOf<T> x;
   uint32_t size;
-  SPILLWAY_BOTH NearTo at(uint32_t b, uint32_t ch) const { return NearTo{float(x.at(b, 0, 0)[ch / size * size])}; }
-  template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const {
-    return start_image<LANES>(x, *this, column);
+  SPILLWAY_BOTH NearTo at(uint32_t column) const {
+    return NearTo{float(x.at(column / x.channels, 0, 0)[column % x.channels / size * size])};
   }
   template <int LANES>
-  SPILLWAY_BOTH void add(const InImage<NearTo, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
+  SPILLWAY_BOTH InImage start(uint32_t column) const {
+    return image_of(x, column);
+  }
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of& first, InImage start, uint32_t pixel, uint32_t, float (&sum)[LANES][2]) const {
     float values[LANES];
     fetch<LANES>(x.at(start.pixel + pixel) + start.channel, values);
-    add_moments<LANES>(start.of, values, sum);
+    add_moments<LANES>(first, values, sum);
   }
 };
 
@@ -70,18 +67,19 @@ struct MapByImage {
   PixelsOf<T> y;
   PixelArrays<T, N> in;
   F f;
+  SPILLWAY_BOTH auto at(uint32_t column) const { return f.at(column / y.channels, column % y.channels); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const {
-    return start_image<LANES>(y, f, column);
+  SPILLWAY_BOTH InImage start(uint32_t column) const {
+    return image_of(y, column);
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, InImage start, uint32_t pixel, uint32_t) const {
     float x[N][LANES], result[LANES];
     for (int k = 0; k < N; k++) fetch<LANES>(in.of[k].at(start.pixel + pixel) + start.channel, x[k]);
     for (int lane = 0; lane < LANES; lane++) {
       float values[N];
       for (int k = 0; k < N; k++) values[k] = x[k][lane];
-      result[lane] = f.of(start.of.at[lane], values);
+      result[lane] = f.of(of.at[lane], values);
     }
     put<LANES>(y.at(start.pixel + pixel) + start.channel, result);
   }
@@ -164,18 +162,20 @@ struct OpenGroupGate {
 
 template <class T>
 struct GroupGradientTerm {
+  using Part = float;
   PixelsOf<T> x, dy;
   OpenGroupGate gate;
+  SPILLWAY_BOTH OpenGate::At at(uint32_t column) const { return gate.at(column / x.channels, column % x.channels); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t column) const {
-    return start_image<LANES>(x, gate, column);
+  SPILLWAY_BOTH InImage start(uint32_t column) const {
+    return image_of(x, column);
   }
-  template <int LANES>
-  SPILLWAY_BOTH void add(const InImage<OpenGate::At, LANES>& start, uint32_t pixel, uint32_t, double (&sum)[LANES][2]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of& of, InImage start, uint32_t pixel, uint32_t, float (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
     fetch<LANES>(x.at(start.pixel + pixel) + start.channel, values);
     fetch<LANES>(dy.at(start.pixel + pixel) + start.channel, gradients);
-    add_gradients<LANES>(gate, start.of, values, gradients, 0, sum);
+    add_gradients<LANES>(gate, of, values, gradients, 0, sum);
   }
 };
 
@@ -223,8 +223,8 @@ struct GroupGradient {
     const Moments m = moments.of(b, ch);
     const double* const sums = of_groups + 2 * (b * moments.groups + ch / moments.size);
     // dx = rstd·(gamma·dy - (plain + (x - mean)·rstd·products)/count)
-    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), float(m.rstd * m.rstd * sums[0] / moments.count),
-            float(m.rstd * sums[1] / moments.count)};
+    return {float(m.mean), float(gamma ? m.rstd * double(gamma[ch]) : m.rstd), float(m.rstd * m.rstd * sums[0] * moments.share),
+            float(m.rstd * sums[1] * moments.share)};
   }
   SPILLWAY_BOTH float of(const NormGradientAt& k, const float* v) const { return k.scale * v[1] - k.offset - (v[0] - k.mean) * k.tilt; }
 };

@@ -9,13 +9,6 @@ namespace spillway::cuda {
 
 constexpr uint32_t MOST_PARTS = 32;
 
-/// The state of an item for its channels: the pixels of the part that has them, from the first one on, and f.at() of each.
-template <class T, class At, int LANES>
-struct InPart {
-  PixelsOf<T> x;
-  AtChannels<At, LANES> of;
-};
-
 /// Channels [first, first + channels) of all, and where they lie.
 template <class T>
 struct PartsBeside {
@@ -36,10 +29,6 @@ struct PartsBeside {
     PixelsOf<T> part = parts[lo];
     part.data += channel - from[lo];
     return part;
-  }
-  template <int LANES, class F>
-  SPILLWAY_BOTH auto start(const F& f, uint32_t channel) const {
-    return InPart<T, decltype(f.at(channel)), LANES>{from_channel(channel), at_channels<LANES>(f, first + channel)};
   }
 };
 
@@ -76,34 +65,37 @@ struct NormOfParts {
   PartsBeside<T> x;
   PixelsOf<T> y;
   RectifiedNorm norm;
+  SPILLWAY_BOTH NormAt at(uint32_t channel) const { return norm.at(x.first + channel); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const {
-    return x.template start<LANES>(norm, channel);
+  SPILLWAY_BOTH PixelsOf<T> start(uint32_t channel) const {
+    return x.from_channel(channel);
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, const PixelsOf<T>& part, uint32_t pixel, uint32_t channel) const {
     float values[LANES], result[LANES];
-    fetch<LANES>(start.x.at(pixel), values);
-    for (int lane = 0; lane < LANES; lane++) result[lane] = norm.of(start.of.at[lane], values + lane);
+    fetch<LANES>(part.at(pixel), values);
+    for (int lane = 0; lane < LANES; lane++) result[lane] = norm.of(of.at[lane], values + lane);
     put<LANES>(y.at(pixel) + x.first + channel, result);
   }
 };
 
 template <class T>
 struct GradientTermOfParts {
+  using Part = float;
   PartsBeside<T> x;
   PixelsOf<T> dy;
   RectifiedNorm norm;
+  SPILLWAY_BOTH NormAt at(uint32_t channel) const { return norm.at(x.first + channel); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const {
-    return x.template start<LANES>(norm, channel);
+  SPILLWAY_BOTH PixelsOf<T> start(uint32_t channel) const {
+    return x.from_channel(channel);
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void add(const Start& start, uint32_t pixel, uint32_t channel, double (&sum)[LANES][2]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of& of, const PixelsOf<T>& part, uint32_t pixel, uint32_t channel, float (&sum)[LANES][2]) const {
     float values[LANES], gradients[LANES];
-    fetch<LANES>(start.x.at(pixel), values);
+    fetch<LANES>(part.at(pixel), values);
     fetch<LANES>(dy.at(pixel) + x.first + channel, gradients);
-    add_gradients<LANES>(norm, start.of, values, gradients, 0, sum);
+    add_gradients<LANES>(norm, of, values, gradients, 0, sum);
   }
 };
 
@@ -113,18 +105,19 @@ struct GradientOfParts {
   PixelsOf<T> dy, onto, dx;
   RectifiedGradient gradient;
   bool added;
+  SPILLWAY_BOTH RectifiedGradientAt at(uint32_t channel) const { return gradient.at(x.first + channel); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t channel) const {
-    return x.template start<LANES>(gradient, channel);
+  SPILLWAY_BOTH PixelsOf<T> start(uint32_t channel) const {
+    return x.from_channel(channel);
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t channel) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, const PixelsOf<T>& part, uint32_t pixel, uint32_t channel) const {
     float values[LANES], gradients[LANES], before[LANES] = {}, result[LANES];
-    fetch<LANES>(start.x.at(pixel), values);
+    fetch<LANES>(part.at(pixel), values);
     fetch<LANES>(dy.at(pixel) + x.first + channel, gradients);
     if (added) fetch<LANES>(onto.at(pixel) + x.first + channel, before);
     for (int lane = 0; lane < LANES; lane++) {
-      const float both[] = {values[lane], gradients[lane]}, of_x = gradient.of(start.of.at[lane], both);
+      const float both[] = {values[lane], gradients[lane]}, of_x = gradient.of(of.at[lane], both);
       result[lane] = added ? of_x + before[lane] : of_x;
     }
     put<LANES>(dx.at(pixel) + x.first + channel, result);

@@ -1,30 +1,37 @@
 // Layer norm over the channels of each pixel, and its gradients. Some items of a block have a pixel together: side by side along its
-// channels, 16 bytes each where the operands allow that.
+// channels, 16 bytes each where the operands allow that. Sums are in float: an item has few terms, and the variance is of deviations
+// from the mean. The gradient of fewer than LEAST_IN_FLOAT channels is in double: of two channels only a multiple of eps is left.
 #pragma once
 #include <cmath>
 
+#include "cuda/kernels/batchnorm.hpp"
 #include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 
+constexpr int64_t LEAST_IN_FLOAT = 8;
+
 /// The moments that normalise the channels of a pixel.
+template <class Real>
 struct PixelMoments {
-  double mean, rstd;
+  Real mean, rstd;
 };
 
 /// Two sums over the channels of a pixel at a time, in the order of items: phases of a block that has BLOCK_ITEMS / across pixels.
-template <class T, int LANES>
+template <class T, int LANES, class Real = float>
 struct PixelSums {
   static constexpr uint32_t MOST_ACROSS = 32;  // a warp
+  static constexpr int MOMENT_PHASES = 4;
   struct Shared {
-    double at[2][BLOCK_ITEMS];
-    PixelMoments moments[BLOCK_ITEMS];
+    Real at[2][BLOCK_ITEMS];
+    PixelMoments<Real> moments[BLOCK_ITEMS];
   };
   PixelsOf<T> x;
   uint32_t pixels, across;
-  double eps;
+  Real eps, share;  // the share of a channel in a mean
 
-  PixelSums(const View& v, double eps_) : x(v), pixels(uint32_t(ops::pixels(v))), across(1), eps(eps_) {
+  PixelSums(const View& v, double eps_)
+      : x(v), pixels(uint32_t(ops::pixels(v))), across(1), eps(Real(eps_)), share(Real(1 / double(v.dims[1]))) {
     while (across < MOST_ACROSS && across * LANES < x.channels) across *= 2;
   }
   int64_t blocks() const { return (int64_t(pixels) + rows() - 1) / rows(); }
@@ -36,25 +43,24 @@ struct PixelSums {
   SPILLWAY_BOTH void each_channels(uint32_t item, F f) const {
     for (uint32_t ch = item % across * LANES; ch < x.channels; ch += across * LANES) f(ch);
   }
-  /// Deviations from the pixel's first channel: squares of a mean far from zero would cancel.
-  SPILLWAY_BOTH void gather_moments(Shared& shared, uint32_t at, uint32_t item) const {
-    const T* const from = x.at(at);
-    const double first = double(float(from[0]));
-    double sum = 0, squares = 0;
-    each_channels(item, [&](uint32_t ch) {
-      float values[LANES];
-      fetch<LANES>(from + ch, values);
-      for (int lane = 0; lane < LANES; lane++) {
-        const double deviation = double(values[lane]) - first;
-        sum += deviation;
-        squares += deviation * deviation;
+  /// The phases that make the moments of a block's pixels: an estimate of the mean, then deviations from it. Their sum corrects the
+  /// estimate.
+  template <int phase>
+  SPILLWAY_BOTH void find_moments(Shared& shared, uint32_t at, uint32_t item) const {
+    PixelMoments<Real>& m = shared.moments[item / across];
+    Real sum[2];
+    if constexpr (phase == 0) gather(shared, at, item, 0);
+    if constexpr (phase == 1)
+      if (merged(shared, item, sum)) m.mean = sum[0] * share;
+    if constexpr (phase == 2) gather(shared, at, item, m.mean);
+    if constexpr (phase == 3)
+      if (merged(shared, item, sum)) {
+        const Real squares = sum[1] - sum[0] * sum[0] * share;
+        m = {m.mean + sum[0] * share, reciprocal_root((squares > 0 ? squares : 0) * share + eps)};
       }
-    });
-    shared.at[0][item] = sum;
-    shared.at[1][item] = squares;
   }
   /// Returns true for the item that adds up; then both sums are those of all items.
-  SPILLWAY_BOTH bool merged(const Shared& shared, uint32_t item, double (&sum)[2]) const {
+  SPILLWAY_BOTH bool merged(const Shared& shared, uint32_t item, Real (&sum)[2]) const {
     if (item % across != 0) return false;
     for (int s = 0; s < 2; s++) {
       sum[s] = 0;
@@ -62,19 +68,29 @@ struct PixelSums {
     }
     return true;
   }
-  SPILLWAY_BOTH PixelMoments moments_of(uint32_t at, const double (&sum)[2]) const {
-    const double squares = sum[1] - sum[0] * sum[0] / x.channels;
-    return {double(float(x.at(at)[0])) + sum[0] / x.channels, 1.0 / sqrt((squares > 0 ? squares : 0) / x.channels + eps)};
-  }
-  SPILLWAY_BOTH void merge_moments(Shared& shared, uint32_t at, uint32_t item) const {
-    double sum[2];
-    if (merged(shared, item, sum)) shared.moments[item / across] = moments_of(at, sum);
+
+ private:
+  /// The item's sums of deviations from a value and of their squares.
+  SPILLWAY_BOTH void gather(Shared& shared, uint32_t at, uint32_t item, Real from) const {
+    const T* const values_at = x.at(at);
+    Real sum = 0, squares = 0;
+    each_channels(item, [&](uint32_t ch) {
+      float values[LANES];
+      fetch<LANES>(values_at + ch, values);
+      for (int lane = 0; lane < LANES; lane++) {
+        const Real deviation = Real(values[lane]) - from;
+        sum += deviation;
+        squares += deviation * deviation;
+      }
+    });
+    shared.at[0][item] = sum;
+    shared.at[1][item] = squares;
   }
 };
 
 template <class T, int LANES>
 struct LayerNorm {
-  static constexpr int PHASES = 3;
+  static constexpr int MOMENT_PHASES = PixelSums<T, LANES>::MOMENT_PHASES, PHASES = MOMENT_PHASES + 1;
   using Shared = typename PixelSums<T, LANES>::Shared;
   PixelSums<T, LANES> of;
   PixelsOf<T> y;
@@ -84,32 +100,32 @@ struct LayerNorm {
   SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
     const uint32_t pixel = of.pixel(block, item);
     if (pixel >= of.pixels) return;
-    if constexpr (phase == 0) of.gather_moments(shared, pixel, item);
-    if constexpr (phase == 1) of.merge_moments(shared, pixel, item);
-    if constexpr (phase == 2) apply(shared.moments[item / of.across], pixel, item);
+    if constexpr (phase < MOMENT_PHASES)
+      of.template find_moments<phase>(shared, pixel, item);
+    else
+      apply(shared.moments[item / of.across], pixel, item);
   }
 
  private:
-  SPILLWAY_BOTH void apply(const PixelMoments& m, uint32_t pixel, uint32_t item) const {
+  SPILLWAY_BOTH void apply(const PixelMoments<float>& m, uint32_t pixel, uint32_t item) const {
     const T* const from = of.x.at(pixel);
     T* const to = y.at(pixel);
-    const float mean = float(m.mean), rstd = float(m.rstd);
     of.each_channels(item, [&](uint32_t ch) {
       float values[LANES];
       fetch<LANES>(from + ch, values);
       for (int lane = 0; lane < LANES; lane++)
-        values[lane] = (values[lane] - mean) * rstd * gamma[ch + uint32_t(lane)] + beta[ch + uint32_t(lane)];
+        values[lane] = (values[lane] - m.mean) * m.rstd * gamma[ch + uint32_t(lane)] + beta[ch + uint32_t(lane)];
       put<LANES>(to + ch, values);
     });
   }
 };
 
 /// dx = rstd·(gamma·dy - (Σ gamma·dy + normal·Σ gamma·dy·normal)/C), where normal = (x - mean)·rstd.
-template <class T, int LANES>
+template <class T, int LANES, class Real>
 struct LayerNormGradient {
-  static constexpr int PHASES = 5;
-  using Shared = typename PixelSums<T, LANES>::Shared;
-  PixelSums<T, LANES> of;
+  static constexpr int MOMENT_PHASES = PixelSums<T, LANES, Real>::MOMENT_PHASES, PHASES = MOMENT_PHASES + 3;
+  using Shared = typename PixelSums<T, LANES, Real>::Shared;
+  PixelSums<T, LANES, Real> of;
   PixelsOf<T> dy, dx;
   const float* gamma;
 
@@ -117,47 +133,47 @@ struct LayerNormGradient {
   SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
     const uint32_t pixel = of.pixel(block, item);
     if (pixel >= of.pixels) return;
-    const uint32_t row = item / of.across;
-    if constexpr (phase == 0) of.gather_moments(shared, pixel, item);
-    if constexpr (phase == 1) of.merge_moments(shared, pixel, item);
-    if constexpr (phase == 2) gather_gradients(shared, pixel, item);
-    if constexpr (phase == 3) {
-      double sum[2];
+    if constexpr (phase < MOMENT_PHASES) of.template find_moments<phase>(shared, pixel, item);
+    if constexpr (phase == MOMENT_PHASES) gather_gradients(shared, pixel, item);
+    if constexpr (phase == MOMENT_PHASES + 1) {
+      Real sum[2];
       if (!of.merged(shared, item, sum)) return;
-      shared.at[0][item] = sum[0];
-      shared.at[1][item] = sum[1];
+      shared.at[0][item] = sum[0] * of.share;
+      shared.at[1][item] = sum[1] * of.share;
     }
-    if constexpr (phase == 4) apply(shared.moments[row], shared.at[0][row * of.across], shared.at[1][row * of.across], pixel, item);
+    if constexpr (phase == MOMENT_PHASES + 2) {
+      const uint32_t first = item / of.across * of.across;
+      apply(shared.moments[item / of.across], shared.at[0][first], shared.at[1][first], pixel, item);
+    }
   }
 
  private:
   SPILLWAY_BOTH void gather_gradients(Shared& shared, uint32_t pixel, uint32_t item) const {
-    const PixelMoments m = shared.moments[item / of.across];
+    const PixelMoments<Real> m = shared.moments[item / of.across];
     const T *const value = of.x.at(pixel), *const gradient = dy.at(pixel);
-    double plain = 0, products = 0;
+    Real plain = 0, products = 0;
     of.each_channels(item, [&](uint32_t ch) {
       float values[LANES], gradients[LANES];
       fetch<LANES>(value + ch, values);
       fetch<LANES>(gradient + ch, gradients);
       for (int lane = 0; lane < LANES; lane++) {
-        const double g = double(gamma[ch + uint32_t(lane)]) * double(gradients[lane]);
+        const Real g = Real(gamma[ch + uint32_t(lane)]) * Real(gradients[lane]);
         plain += g;
-        products += g * (double(values[lane]) - m.mean);
+        products += g * (Real(values[lane]) - m.mean);
       }
     });
     shared.at[0][item] = plain;
     shared.at[1][item] = products * m.rstd;
   }
-  SPILLWAY_BOTH void apply(const PixelMoments& m, double plain, double products, uint32_t pixel, uint32_t item) const {
+  SPILLWAY_BOTH void apply(const PixelMoments<Real>& m, Real offset, Real tilt, uint32_t pixel, uint32_t item) const {
     const T *const value = of.x.at(pixel), *const gradient = dy.at(pixel);
     T* const to = dx.at(pixel);
-    const double offset = plain / of.x.channels, tilt = products / of.x.channels;  // of few channels next to nothing is left: doubles
     of.each_channels(item, [&](uint32_t ch) {
       float values[LANES], gradients[LANES];
       fetch<LANES>(value + ch, values);
       fetch<LANES>(gradient + ch, gradients);
       for (int lane = 0; lane < LANES; lane++) {
-        const double g = double(gamma[ch + uint32_t(lane)]) * double(gradients[lane]), normal = (double(values[lane]) - m.mean) * m.rstd;
+        const Real g = Real(gamma[ch + uint32_t(lane)]) * Real(gradients[lane]), normal = (Real(values[lane]) - m.mean) * m.rstd;
         values[lane] = float(m.rstd * (g - offset - normal * tilt));
       }
       put<LANES>(to + ch, values);
@@ -168,41 +184,41 @@ struct LayerNormGradient {
 /// The moments of all pixels, one after the other.
 template <class T, int LANES>
 struct PutMoments {
-  static constexpr int PHASES = 2;
+  static constexpr int MOMENT_PHASES = PixelSums<T, LANES>::MOMENT_PHASES, PHASES = MOMENT_PHASES + 1;
   using Shared = typename PixelSums<T, LANES>::Shared;
   PixelSums<T, LANES> of;
-  PixelMoments* into;
+  PixelMoments<float>* into;
 
   template <int phase>
   SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
     const uint32_t pixel = of.pixel(block, item);
     if (pixel >= of.pixels) return;
-    double sum[2];
-    if constexpr (phase == 0)
-      of.gather_moments(shared, pixel, item);
-    else if (of.merged(shared, item, sum))
-      into[pixel] = of.moments_of(pixel, sum);
+    if constexpr (phase < MOMENT_PHASES)
+      of.template find_moments<phase>(shared, pixel, item);
+    else if (item % of.across == 0)
+      into[pixel] = shared.moments[item / of.across];
   }
 };
 
 template <class T>
 struct LayerWeightsTerm {
+  using Part = float;
   PixelsOf<T> x, dy;
-  const PixelMoments* moments;
-  struct Nothing {};
+  const PixelMoments<float>* moments;
+  SPILLWAY_BOTH Nothing at(uint32_t) const { return {}; }
   template <int LANES>
   SPILLWAY_BOTH Nothing start(uint32_t) const {
     return {};
   }
-  template <int LANES>
-  SPILLWAY_BOTH void add(Nothing, uint32_t pixel, uint32_t ch, double (&sum)[LANES][2]) const {
-    const PixelMoments m = moments[pixel];
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of&, Nothing, uint32_t pixel, uint32_t ch, float (&sum)[LANES][2]) const {
+    const PixelMoments<float> m = moments[pixel];
     float values[LANES], gradients[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
     fetch<LANES>(dy.at(pixel) + ch, gradients);
     for (int lane = 0; lane < LANES; lane++) {
-      sum[lane][0] += double(gradients[lane]) * (double(values[lane]) - m.mean) * m.rstd;
-      sum[lane][1] += double(gradients[lane]);
+      sum[lane][0] += gradients[lane] * (values[lane] - m.mean) * m.rstd;
+      sum[lane][1] += gradients[lane];
     }
   }
 };
@@ -227,26 +243,28 @@ template <>
 struct Kernel<OpKind::layer_norm_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
-      in_steps<T, Wide<T>::LANES>(exec, c);
+    if (c.ins[0].dims[1] < LEAST_IN_FLOAT)
+      in_steps<T, 1, double>(exec, c);
+    else if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
+      in_steps<T, Wide<T>::LANES, float>(exec, c);
     else
-      in_steps<T, 1>(exec, c);
+      in_steps<T, 1, float>(exec, c);
   }
-  template <class T, int LANES, class Exec>
+  template <class T, int LANES, class Real, class Exec>
   static void in_steps(Exec& exec, const KernelCall& c) {
-    const PixelSums<T, LANES> sums(c.ins[0], LayerNormBwdDataAttrs::read(c.attrs).eps);
-    exec.blocks(sums.blocks(), LayerNormGradient<T, LANES>{sums, PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), floats(c.ins[2])});
+    const PixelSums<T, LANES, Real> sums(c.ins[0], LayerNormBwdDataAttrs::read(c.attrs).eps);
+    exec.blocks(sums.blocks(), LayerNormGradient<T, LANES, Real>{sums, PixelsOf<T>(c.ins[1]), PixelsOf<T>(c.outs[0]), floats(c.ins[2])});
   }
 };
 
 template <>
 struct Kernel<OpKind::layer_norm_bwd_weights> : OwnKernel {
-  static int64_t moments_bytes(const KernelCall& c) { return ops::pixels(c.ins[0]) * int64_t(sizeof(PixelMoments)); }
+  static int64_t moments_bytes(const KernelCall& c) { return ops::pixels(c.ins[0]) * int64_t(sizeof(PixelMoments<float>)); }
   static int64_t workspace(const KernelCall& c) { return moments_bytes(c) + sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View &x = c.ins[0], &dy = c.ins[1];
-    PixelMoments* const moments = static_cast<PixelMoments*>(c.workspace);
+    auto* const moments = static_cast<PixelMoments<float>*>(c.workspace);
     const bool wide = has_wide_pixels<T>(x);
     if (wide)
       put_moments<T, Wide<T>::LANES>(exec, c, moments);
@@ -261,7 +279,7 @@ struct Kernel<OpKind::layer_norm_bwd_weights> : OwnKernel {
                      LayerWeightsTerm<T>{PixelsOf<T>(x), PixelsOf<T>(dy), moments}, finish);
   }
   template <class T, int LANES, class Exec>
-  static void put_moments(Exec& exec, const KernelCall& c, PixelMoments* into) {
+  static void put_moments(Exec& exec, const KernelCall& c, PixelMoments<float>* into) {
     const PixelSums<T, LANES> sums(c.ins[0], LayerNormBwdWeightsAttrs::read(c.attrs).eps);
     exec.blocks(sums.blocks(), PutMoments<T, LANES>{sums, into});
   }

@@ -10,17 +10,18 @@ inline int64_t bias_gradient_bytes(const View& dy) { return sums_bytes<1>(ops::p
 
 template <class T>
 struct SumTerm {
+  using Part = float;
   PixelsOf<T> x;
-  struct Nothing {};
+  SPILLWAY_BOTH Nothing at(uint32_t) const { return {}; }
   template <int LANES>
   SPILLWAY_BOTH Nothing start(uint32_t) const {
     return {};
   }
-  template <int LANES>
-  SPILLWAY_BOTH void add(Nothing, uint32_t pixel, uint32_t ch, double (&sum)[LANES][1]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of&, Nothing, uint32_t pixel, uint32_t ch, float (&sum)[LANES][1]) const {
     float values[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
-    for (int lane = 0; lane < LANES; lane++) sum[lane][0] += double(values[lane]);
+    for (int lane = 0; lane < LANES; lane++) sum[lane][0] += values[lane];
   }
 };
 

@@ -120,10 +120,10 @@ struct SoftmaxOf {
 /// Σ term over the pixels, times scale(), into the loss.
 template <class Exec, class Scale, class Term>
 void sum_loss(Exec& exec, const KernelCall& c, void* scratch, Scale scale, Term term) {
-  const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, scratch,
-                                       [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
   float* const loss = floats(c.outs[0]);
-  exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale()); });
+  sum_terms<1>(
+      exec, ops::pixels(c.ins[0]), 1, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); },
+      [=] SPILLWAY_BOTH(uint32_t, const double* sum) { loss[0] = float(sum[0] * scale()); });
 }
 
 struct LossKernel : OwnKernel {

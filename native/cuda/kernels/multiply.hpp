@@ -60,12 +60,12 @@ struct Kernel<OpKind::multiply_bwd_space> : OwnKernel {
     const PixelsOf<T> x(v), dy(c.ins[1]);
     const Pixels ds(c.outs[0]);
     const int64_t columns = v.dims[0] * v.dims[1];
-    const double* const sums =
-        sums_of<1>(exec, v.dims[2] * v.dims[3], columns, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-          const uint32_t b = column / x.channels, ch = column % x.channels, h = pixel / x.width, w = pixel % x.width;
-          sum[0] += double(x.at(b, h, w)[ch]) * double(dy.at(b, h, w)[ch]);
-        });
-    exec.each(columns, [=] SPILLWAY_BOTH(uint32_t i) { ds.at(i / x.channels, 0, 0)[i % x.channels] = float(sums[i]); });
+    const auto term = [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+      const uint32_t b = column / x.channels, ch = column % x.channels, h = pixel / x.width, w = pixel % x.width;
+      sum[0] += double(x.at(b, h, w)[ch]) * double(dy.at(b, h, w)[ch]);
+    };
+    sum_terms<1>(exec, v.dims[2] * v.dims[3], columns, c.workspace, term,
+                 [=] SPILLWAY_BOTH(uint32_t i, const double* sum) { ds.at(i / x.channels, 0, 0)[i % x.channels] = float(sum[0]); });
   }
 };
 
@@ -92,10 +92,10 @@ struct Kernel<OpKind::scale_bwd_weights> : OwnKernel {
     const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]);
     float* const dgamma = floats(c.outs[0]);
     const int64_t channels = c.ins[0].dims[1];
-    const double* const sums = sums_of<1>(
+    sum_terms<1>(
         exec, ops::pixels(c.ins[0]), channels, c.workspace,
-        [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) { sum[0] += double(x.at(pixel)[ch]) * double(dy.at(pixel)[ch]); });
-    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) { dgamma[ch] = float(sums[ch]); });
+        [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) { sum[0] += double(x.at(pixel)[ch]) * double(dy.at(pixel)[ch]); },
+        [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) { dgamma[ch] = float(sum[0]); });
   }
 };
 

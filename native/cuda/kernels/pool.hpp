@@ -19,13 +19,15 @@ struct Rows {
 /// Windows along one axis, in 32 bits, which places in a whole value fit (check_call): 64 take twice the registers.
 struct Windows {
   int32_t kernel, stride, pad, in_extent, out_lo, out_end;
+  Divider by_stride;
   explicit Windows(const WindowAxis& a)
       : kernel(int32_t(a.kernel)),
         stride(int32_t(a.stride)),
         pad(int32_t(a.pad)),
         in_extent(int32_t(a.in_extent)),
         out_lo(int32_t(a.out_lo)),
-        out_end(int32_t(a.out_lo + a.out_size)) {}
+        out_end(int32_t(a.out_lo + a.out_size)),
+        by_stride(uint32_t(a.stride)) {}
   SPILLWAY_BOTH int32_t start(int32_t out) const { return out * stride - pad; }
   /// As ops::pool_span.
   SPILLWAY_BOTH Rows of(int32_t out) const {
@@ -35,9 +37,12 @@ struct Windows {
   /// The output rows of the view whose windows reach this input row.
   SPILLWAY_BOTH Rows reaching(int32_t row) const {
     const int32_t past = row + pad - kernel + 1;
-    const int32_t first = past > 0 ? (past + stride - 1) / stride : 0, end = (row + pad) / stride + 1;
+    const int32_t first = past > 0 ? divided(past + stride - 1) : 0, end = divided(row + pad) + 1;
     return {first > out_lo ? first : out_lo, end < out_end ? end : out_end};
   }
+
+ private:
+  SPILLWAY_BOTH int32_t divided(int32_t n) const { return int32_t(by_stride.of(uint32_t(n))); }
 };
 
 struct WindowsOf {
@@ -69,9 +74,11 @@ void each_element(Exec& exec, const View& view, F f) {
 template <class T, int LANES, class Exec, class Body>
 void each_lanes(Exec& exec, const View& view, Body body) {
   const ImageOf<T> y(view);
-  const uint32_t groups = y.pixels.channels / LANES;
+  const uint32_t groups = y.pixels.channels / LANES, width = y.pixels.width, height = y.pixels.height;
+  const Divider by_groups(groups), by_width(width), by_height(height);
   exec.each(ops::elements(view) / LANES, [=] SPILLWAY_BOTH(uint32_t i) {
-    const Place p = Place::of(i, groups, y.pixels.height, y.pixels.width);
+    const uint32_t pixel = by_groups.of(i), row = by_width.of(pixel), image = by_height.of(row);
+    const Place p{image, i - pixel * groups, row - image * height, pixel - row * width};
     const uint32_t c = p.c * LANES;
     float values[LANES];
     body.template of<LANES>(int32_t(p.b) + y.b0, c, int32_t(p.h) + y.h0, int32_t(p.w) + y.w0, values);
@@ -331,13 +338,11 @@ struct Kernel<OpKind::global_avg_pool> : OwnKernel {
     const Pixels y(call.outs[0]);  // floats: tiles add to it
     const View& v = call.ins[0];
     const double count = double(GlobalAvgPoolAttrs::read(call.attrs).count);
-    const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace,
-                                          [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-                                            sum[0] +=
-                                                double(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]);
-                                          });
-    exec.each(v.dims[0] * v.dims[1],
-              [=] SPILLWAY_BOTH(uint32_t i) { y.at(i / y.channels, 0, 0)[i % y.channels] = float(sums[i] / count); });
+    const auto term = [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+      sum[0] += double(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]);
+    };
+    sum_terms<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace, term,
+                 [=] SPILLWAY_BOTH(uint32_t i, const double* sum) { y.at(i / y.channels, 0, 0)[i % y.channels] = float(sum[0] / count); });
   }
 };
 

@@ -1,5 +1,5 @@
 // The end of a residual block in one pass each way: batch norm, sum with the shortcut, rectifier. The sign of each sum is kept as a
-// bit: an item that has eight channels writes their byte; where they do not lie so, a warp writes a word.
+// bit: an item has eight channels and writes their byte.
 #pragma once
 #include "cuda/kernels/batchnorm_relu.hpp"
 #include "ops/residualnorm.hpp"
@@ -28,73 +28,63 @@ struct ResidualGate {
   SPILLWAY_BOTH float passed(const OpenGate::At&, float, float dy, uint32_t bit) const { return signs.passed(dy, bit); }
 };
 
-template <class T>
+/// STEP: channels of one access.
+template <class T, int STEP>
 struct ResidualSum {
   PixelsOf<T> x, shortcut, y;
   PixelsOf<uint32_t> signs;
   NormOf<BatchMoments> norm;
   float slope;
 
-  /// The signs of LANES channels.
+  /// Behind the last channel there are signs, too.
+  SPILLWAY_BOTH NormAt at(uint32_t ch) const { return ch < x.channels ? norm.at(ch) : NormAt{}; }
   template <int LANES>
-  SPILLWAY_BOTH uint32_t sum(const NormAt* at, uint32_t pixel, uint32_t ch) const {
-    float values[LANES], others[LANES];
-    fetch<LANES>(x.at(pixel) + ch, values);
-    fetch<LANES>(shortcut.at(pixel) + ch, others);
-    uint32_t bits = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-      const float z = at[lane].z(values[lane] - at[lane].mean) + others[lane];
-      bits |= uint32_t(!(z <= 0)) << lane;
-      values[lane] = rectified_by(z, z, slope);
-    }
-    put<LANES>(y.at(pixel) + ch, values);
-    return bits;
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
   }
-
-  /// An item has the channels of a byte of signs; behind the last channel there are signs, too.
-  template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const {
-    return at_channels<LANES>(ChannelsOrNone{norm, x.channels}, ch);
-  }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
+  /// An item has the channels of a byte of signs.
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, Nothing, uint32_t pixel, uint32_t ch) const {
     static_assert(LANES == SIGNS_PER_BYTE);
-    constexpr int STEP = Wide<T>::LANES;
     uint32_t bits = 0;
     for (int lane = 0; lane < LANES; lane += STEP)
-      if (ch + uint32_t(lane) < x.channels) bits |= sum<STEP>(start.at + lane, pixel, ch + uint32_t(lane)) << lane;
+      if (ch + uint32_t(lane) < x.channels) bits |= sum(of.at + lane, pixel, ch + uint32_t(lane)) << lane;
     reinterpret_cast<uint8_t*>(signs.at(pixel))[ch / SIGNS_PER_BYTE] = uint8_t(bits);
   }
 
-  struct ChannelsOrNone {
-    NormOf<BatchMoments> norm;
-    uint32_t channels;
-    SPILLWAY_BOTH NormAt at(uint32_t ch) const { return ch < channels ? norm.at(ch) : NormAt{}; }
-  };
+ private:
+  /// The signs of STEP channels.
+  SPILLWAY_BOTH uint32_t sum(const NormAt* of, uint32_t pixel, uint32_t ch) const {
+    float values[STEP], others[STEP];
+    fetch<STEP>(x.at(pixel) + ch, values);
+    fetch<STEP>(shortcut.at(pixel) + ch, others);
+    uint32_t bits = 0;
+    for (int lane = 0; lane < STEP; lane++) {
+      const float z = of[lane].z(values[lane] - of[lane].mean) + others[lane];
+      bits |= uint32_t(!(z <= 0)) << lane;
+      values[lane] = rectified_by(z, z, slope);
+    }
+    put<STEP>(y.at(pixel) + ch, values);
+    return bits;
+  }
 };
 
 template <>
 struct Kernel<OpKind::bn_add_relu_apply> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const auto a = BnAddReluApplyAttrs::read(c.attrs);
-    const ResidualSum<T> sum{PixelsOf<T>(c.ins[0]),
-                             PixelsOf<T>(c.ins[1]),
-                             PixelsOf<T>(c.outs[0]),
-                             PixelsOf<uint32_t>(c.outs[1]),
-                             norm_of(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3),
-                             float(a.slope)};
     if (has_wide_pixels<T>(c.ins[0]) && has_wide_pixels<T>(c.ins[1]) && has_wide_pixels<T>(c.outs[0]))
-      return each_by_channels<SIGNS_PER_BYTE>(exec, ops::pixels(c.ins[0]), c.outs[1].dims[1] * ops::SIGNS_PER_WORD, sum);
-    exec.words(
-        ops::elements(c.outs[1]),
-        [=] SPILLWAY_BOTH(uint32_t word, uint32_t bit) {
-          const uint32_t pixel = word / sum.signs.channels, ch = word % sum.signs.channels * uint32_t(ops::SIGNS_PER_WORD) + bit;
-          if (ch >= sum.x.channels) return false;
-          const NormAt at = sum.norm.at(ch);
-          return sum.template sum<1>(&at, pixel, ch) != 0;
-        },
-        [=] SPILLWAY_BOTH(uint32_t word, uint32_t bits) { sum.signs.at(word / sum.signs.channels)[word % sum.signs.channels] = bits; });
+      in_steps<T, Wide<T>::LANES>(exec, c);
+    else
+      in_steps<T, 1>(exec, c);
+  }
+  template <class T, int STEP, class Exec>
+  static void in_steps(Exec& exec, const KernelCall& c) {
+    const auto a = BnAddReluApplyAttrs::read(c.attrs);
+    const PixelsOf<T> x(c.ins[0]), shortcut(c.ins[1]), y(c.outs[0]);
+    const NormOf<BatchMoments> norm = norm_of(c, BatchMoments(c.ins[2], double(a.count), a.eps), 3);
+    each_by_channels<SIGNS_PER_BYTE>(exec, ops::pixels(c.ins[0]), c.outs[1].dims[1] * ops::SIGNS_PER_WORD,
+                                     ResidualSum<T, STEP>{x, shortcut, y, PixelsOf<uint32_t>(c.outs[1]), norm, float(a.slope)});
   }
 };
 
@@ -113,19 +103,20 @@ struct ResidualGradient {
   PixelsOf<T> x, dy, dshortcut, dx;
   SignsOf signs;
   NormGradient norm;
+  SPILLWAY_BOTH NormGradientAt at(uint32_t ch) const { return norm.at(ch); }
   template <int LANES>
-  SPILLWAY_BOTH auto start(uint32_t ch) const {
-    return at_channels<LANES>(norm, ch);
+  SPILLWAY_BOTH Nothing start(uint32_t) const {
+    return {};
   }
-  template <int LANES, class Start>
-  SPILLWAY_BOTH void step(const Start& start, uint32_t pixel, uint32_t ch) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void step(const Of& of, Nothing, uint32_t pixel, uint32_t ch) const {
     float values[LANES], gradients[LANES];
     fetch<LANES>(x.at(pixel) + ch, values);
     fetch<LANES>(dy.at(pixel) + ch, gradients);
     const uint32_t bits = signs.bits(pixel, ch);
     for (int lane = 0; lane < LANES; lane++) {
       gradients[lane] = signs.passed(gradients[lane], bits >> lane & 1);
-      values[lane] = start.at[lane].dx(values[lane], gradients[lane]);
+      values[lane] = of.at[lane].dx(values[lane], gradients[lane]);
     }
     put<LANES>(dshortcut.at(pixel) + ch, gradients);
     put<LANES>(dx.at(pixel) + ch, values);

@@ -19,12 +19,12 @@ struct Kernel<OpKind::square_sums> : OwnKernel {
     const PixelsOf<T> x(v);
     const Pixels s(c.outs[0]);
     const int64_t columns = v.dims[0] * v.dims[1];
-    const double* const sums =
-        sums_of<1>(exec, v.dims[2] * v.dims[3], columns, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
-          const double value = double(float(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]));
-          sum[0] += value * value;
-        });
-    exec.each(columns, [=] SPILLWAY_BOTH(uint32_t i) { s.at(i / x.channels, 0, 0)[i % x.channels] = float(sums[i]); });
+    const auto term = [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+      const double value = double(float(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]));
+      sum[0] += value * value;
+    };
+    sum_terms<1>(exec, v.dims[2] * v.dims[3], columns, c.workspace, term,
+                 [=] SPILLWAY_BOTH(uint32_t i, const double* sum) { s.at(i / x.channels, 0, 0)[i % x.channels] = float(sum[0]); });
   }
 };
 

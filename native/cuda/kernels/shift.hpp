@@ -34,11 +34,10 @@ struct Kernel<OpKind::shift_bwd> : OwnKernel {
     const int64_t first = v.origin[1], top = v.origin[2], left = v.origin[3], images = v.dims[0];
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) { dp[i] = 0; });
     if (plan.elements == 0) {
-      const double* const sums =
-          sums_of<1>(exec, ops::pixels(v), v.dims[1], c.workspace,
-                     [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) { sum[0] += double(float(dy.at(pixel)[ch])); });
-      exec.each(v.dims[1], [=] SPILLWAY_BOTH(uint32_t ch) { dp[ch + first] = float(sums[ch]); });
-      return;
+      return sum_terms<1>(
+          exec, ops::pixels(v), v.dims[1], c.workspace,
+          [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) { sum[0] += double(float(dy.at(pixel)[ch])); },
+          [=] SPILLWAY_BOTH(uint32_t ch, const double* sum) { dp[ch + first] = float(sum[0]); });
     }
     exec.each(ops::elements(v) / images, [=] SPILLWAY_BOTH(uint32_t i) {
       const Place at = Place::of(i, dy.channels, dy.height, dy.width);

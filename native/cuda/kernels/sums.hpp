@@ -1,7 +1,7 @@
-// Sums of many terms in a fixed order, in one launch. A block has some columns and a share of their terms: its items add up terms in
-// double, then each other's sums; of the blocks that have the same columns the last to arrive adds up all of theirs. In: terms by number
-// and column. Out: finish(column, totals), the same bits each time, whichever block is last.
-// Worked example: 802816 pixels of 64 channels of bf16: 256 blocks of 8 items side by side (8 channels each) and 32 below each other.
+// Sums of many terms in a fixed order, in one launch. A block has some columns and a share of their terms. Its items add up short runs of
+// terms, the runs in double, and then each other's sums. The last block of those with the same columns adds up the sums of all. In: terms
+// by number and column. Out: finish(column, totals), the same bits each time, whichever block is last. Worked example: 802816 pixels of 64
+// channels: 256 blocks of 16 items side by side (4 channels each) and 16 below each other.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -23,29 +23,25 @@ int64_t sums_bytes(int64_t terms, int64_t columns) {
   return (shares > 1 ? shares + 1 : 1) * Sums * columns * int64_t(sizeof(double));
 }
 
-/// The number of items of a block side by side, with LANES columns each: a line of memory.
-template <int LANES>
-constexpr uint32_t MOST_ACROSS = LANES > 1 ? 8 : 32;
-template <int LANES>
-uint32_t items_across(int64_t columns) {
-  uint32_t across = 1;
-  while (across < MOST_ACROSS<LANES> && across * LANES < columns) across *= 2;
-  return across;
-}
+/// Terms that an item adds up in the type of a term before one addition in double.
+constexpr uint32_t RUN_TERMS = 16;
 
-/// `term` has start<LANES>(column), made once for the items of a block that have the same columns, and add<LANES>(start, number, column,
-/// sums) for LANES columns side by side.
+/// `term` has at(column), computed once a block; start<LANES>(column), computed once an item; add<LANES>(at, start, number, column, part)
+/// for LANES columns side by side. `Part` is the type of a short sum: float for activations, since the rounding of few terms is small.
 template <int Sums, int LANES, class Term, class Finish>
 struct ColumnSums {
   static constexpr int PHASES = 8;
   static constexpr uint32_t PLANES = LANES * Sums, CHUNK = 16;
-  using Start = decltype(std::declval<const Term&>().template start<LANES>(uint32_t(0)));
+  using Part = typename Term::Part;
+  static constexpr int AT_ONCE = sizeof(Part) == sizeof(float) ? 4 : 2;  // terms whose reads are under way at once
+  using At = decltype(std::declval<const Term&>().at(uint32_t(0)));
   struct Shared {
     double at[PLANES * BLOCK_ITEMS];
-    Start starts[MOST_ACROSS<LANES>];
+    AtColumns<At, LANES> of;
     bool is_last;
   };
-  uint32_t terms, columns, across, blocks_across, shares;
+  BlockGrid<LANES> grid;
+  uint32_t terms;
   double* partial;
   uint32_t* arrivals;
   Term term;
@@ -53,59 +49,63 @@ struct ColumnSums {
 
   template <int phase>
   SPILLWAY_BOTH void run(Shared& shared, uint32_t block, uint32_t item) const {
-    const uint32_t group = block % blocks_across, share = block / blocks_across;
-    const uint32_t x = item % across, row = item / across, column = (group * across + x) * LANES;
-    if constexpr (phase == 0) {
-      if (item < across && column < columns) shared.starts[x] = term.template start<LANES>(column);
-    }
-    if constexpr (phase == 1) gather(shared, x, column, share * rows() + row, item);
+    if constexpr (phase == 0) shared.of.put(term, grid, block, item);
+    if constexpr (phase == 1) gather(shared, block, item);
     if constexpr (phase == 2) merge_chunks(shared, item);
-    if constexpr (phase == 3) hand_over(shared, group, share, item, shares == 1);
+    if constexpr (phase == 3) hand_over(shared, block, item, grid.shares == 1);
     if constexpr (phase == 4) {
-      if (item == 0) shared.is_last = shares > 1 && arrives_last(arrivals + group, shares);
+      if (item == 0) shared.is_last = grid.shares > 1 && arrives_last(arrivals + grid.group(block), grid.shares);
     }
     if constexpr (phase > 4) {
       if (!shared.is_last) return;
-      if constexpr (phase == 5) gather_shares(shared, column, row, item);
+      if constexpr (phase == 5) gather_shares(shared, block, item);
       if constexpr (phase == 6) merge_chunks(shared, item);
-      if constexpr (phase == 7) hand_over(shared, group, share, item, true);
+      if constexpr (phase == 7) hand_over(shared, block, item, true);
     }
   }
 
  private:
-  SPILLWAY_BOTH uint32_t rows() const { return BLOCK_ITEMS / across; }
-
-  SPILLWAY_BOTH void keep(Shared& shared, const double (&sum)[LANES][Sums], uint32_t item) const {
+  /// The item's sum of a plane.
+  SPILLWAY_BOTH static double& sum_of(Shared& shared, int lane, int s, uint32_t item) {
+    return shared.at[uint32_t(s * LANES + lane) * BLOCK_ITEMS + item];
+  }
+  SPILLWAY_BOTH static void clear(Shared& shared, uint32_t item) {
     for (int lane = 0; lane < LANES; lane++)
-      for (int s = 0; s < Sums; s++) shared.at[uint32_t(s * LANES + lane) * BLOCK_ITEMS + item] = sum[lane][s];
+      for (int s = 0; s < Sums; s++) sum_of(shared, lane, s, item) = 0;
   }
 
-  SPILLWAY_BOTH void gather(Shared& shared, uint32_t x, uint32_t column, uint32_t first, uint32_t item) const {
-    double sum[LANES][Sums] = {};
-    if (column < columns) {
-      const Start start = shared.starts[x];
-      const uint32_t step = shares * rows();
-      SPILLWAY_UNROLL(4)  // what four of them read is under way at once
-      for (uint32_t n = first; n < terms; n += step) term.template add<LANES>(start, n, column, sum);
+  /// The sums in double lie in shared memory: registers hold the terms under way.
+  SPILLWAY_BOTH void gather(Shared& shared, uint32_t block, uint32_t item) const {
+    const uint32_t column = grid.column(block, item), step = grid.step();
+    clear(shared, item);
+    if (column >= grid.columns) return;
+    const auto of = shared.of.of(grid, item);
+    const auto start = term.template start<LANES>(column);
+    for (uint32_t n = grid.row(block, item); n < terms;) {
+      Part part[LANES][Sums] = {};
+      const uint32_t end = terms - n > RUN_TERMS * step ? n + RUN_TERMS * step : terms;
+      SPILLWAY_UNROLL(AT_ONCE)
+      for (; n < end; n += step) term.template add<LANES>(of, start, n, column, part);
+      for (int lane = 0; lane < LANES; lane++)
+        for (int s = 0; s < Sums; s++) sum_of(shared, lane, s, item) += double(part[lane][s]);
     }
-    keep(shared, sum, item);
   }
 
-  SPILLWAY_BOTH void gather_shares(Shared& shared, uint32_t column, uint32_t row, uint32_t item) const {
-    double sum[LANES][Sums] = {};
-    if (column < columns)
-      for (uint32_t share = row; share < shares; share += rows())
-        for (int lane = 0; lane < LANES; lane++)
-          for (int s = 0; s < Sums; s++)
-            sum[lane][s] += of_other_blocks(partial + (int64_t(share) * Sums + s) * columns + column + uint32_t(lane));
-    keep(shared, sum, item);
+  SPILLWAY_BOTH void gather_shares(Shared& shared, uint32_t block, uint32_t item) const {
+    const uint32_t column = grid.column(block, item);
+    clear(shared, item);
+    if (column >= grid.columns) return;
+    for (uint32_t share = item / grid.across; share < grid.shares; share += grid.rows())
+      for (int lane = 0; lane < LANES; lane++)
+        for (int s = 0; s < Sums; s++)
+          sum_of(shared, lane, s, item) += of_other_blocks(partial + (int64_t(share) * Sums + s) * grid.columns + column + uint32_t(lane));
   }
 
   /// Sixteen rows become their first.
   SPILLWAY_BOTH void merge_chunks(Shared& shared, uint32_t item) const {
-    const uint32_t chunks = (rows() + CHUNK - 1) / CHUNK;
+    const uint32_t rows = grid.rows(), chunks = (rows + CHUNK - 1) / CHUNK, across = grid.across;
     for (uint32_t i = item; i < PLANES * across * chunks; i += BLOCK_ITEMS) {
-      const uint32_t x = i % across, first = i / across % chunks * CHUNK, last = first + CHUNK < rows() ? first + CHUNK : rows();
+      const uint32_t x = i % across, first = i / across % chunks * CHUNK, last = first + CHUNK < rows ? first + CHUNK : rows;
       double* const plane = shared.at + i / across / chunks * BLOCK_ITEMS + x;
       double sum = plane[first * across];
       for (uint32_t row = first + 1; row < last; row++) sum += plane[row * across];
@@ -113,20 +113,20 @@ struct ColumnSums {
     }
   }
 
-  SPILLWAY_BOTH void hand_over(const Shared& shared, uint32_t group, uint32_t share, uint32_t item, bool is_total) const {
-    for (uint32_t i = item; i < across * LANES; i += BLOCK_ITEMS) {
-      const uint32_t column = group * across * LANES + i;
-      if (column >= columns) continue;
+  SPILLWAY_BOTH void hand_over(const Shared& shared, uint32_t block, uint32_t item, bool is_total) const {
+    for (uint32_t i = item; i < grid.across * LANES; i += BLOCK_ITEMS) {
+      const uint32_t column = grid.first_column(block) + i;
+      if (column >= grid.columns) continue;
       double total[Sums];
       for (int s = 0; s < Sums; s++) {
         const double* const plane = shared.at + (uint32_t(s * LANES) + i % LANES) * BLOCK_ITEMS + i / LANES;
         total[s] = plane[0];
-        for (uint32_t row = CHUNK; row < rows(); row += CHUNK) total[s] += plane[row * across];
+        for (uint32_t row = CHUNK; row < grid.rows(); row += CHUNK) total[s] += plane[row * grid.across];
       }
       if (is_total)
         finish(column, static_cast<const double*>(total));
       else
-        for (int s = 0; s < Sums; s++) partial[(int64_t(share) * Sums + s) * columns + column] = total[s];
+        for (int s = 0; s < Sums; s++) partial[(int64_t(grid.share(block)) * Sums + s) * grid.columns + column] = total[s];
     }
     if (!is_total) published();
   }
@@ -134,24 +134,24 @@ struct ColumnSums {
 
 template <int Sums, int LANES, class Exec, class Term, class Finish>
 void sum_columns(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term, Finish finish) {
-  const uint32_t across = items_across<LANES>(columns);
-  const uint32_t blocks_across = uint32_t((columns + across * LANES - 1) / (across * LANES)), shares = uint32_t(sum_shares(terms, columns));
-  exec.blocks(int64_t(blocks_across) * shares,
-              ColumnSums<Sums, LANES, Term, Finish>{uint32_t(terms), uint32_t(columns), across, blocks_across, shares,
-                                                    static_cast<double*>(scratch), exec.arrivals(), term, finish});
+  BlockGrid<LANES> grid(columns);
+  grid.shares = uint32_t(sum_shares(terms, columns));
+  exec.blocks(grid.blocks(),
+              ColumnSums<Sums, LANES, Term, Finish>{grid, uint32_t(terms), static_cast<double*>(scratch), exec.arrivals(), term, finish});
 }
 
-/// A term that is a function of its number and column.
+/// A term that is a function of its number and column, in double.
 template <int Sums, class F>
 struct PlainTerm {
+  using Part = double;
   F f;
-  struct Nothing {};
+  SPILLWAY_BOTH Nothing at(uint32_t) const { return {}; }
   template <int LANES>
   SPILLWAY_BOTH Nothing start(uint32_t) const {
     return {};
   }
-  template <int LANES>
-  SPILLWAY_BOTH void add(Nothing, uint32_t n, uint32_t column, double (&sum)[LANES][Sums]) const {
+  template <int LANES, class Of>
+  SPILLWAY_BOTH void add(const Of&, Nothing, uint32_t n, uint32_t column, double (&sum)[LANES][Sums]) const {
     f(n, column, sum[0]);
   }
 };
@@ -173,19 +173,28 @@ double* totals_in(void* scratch, int64_t terms, int64_t columns) {
   return static_cast<double*>(scratch) + (shares > 1 ? shares * Sums * columns : 0);
 }
 
-/// term(number, column, sums) adds to sums[0 .. Sums). The totals lie at the returned address: sum after sum, column by column.
+/// term(number, column, sums) adds to sums[0 .. Sums).
+template <int Sums, class Exec, class Term, class Finish>
+void sum_terms(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term, Finish finish) {
+  sum_columns<Sums, 1>(exec, terms, columns, scratch, PlainTerm<Sums, Term>{term}, finish);
+}
+
+/// The same; the totals lie at the returned address: sum after sum, column by column.
 template <int Sums, class Exec, class Term>
 const double* sums_of(Exec& exec, int64_t terms, int64_t columns, void* scratch, Term term) {
   double* const totals = totals_in<Sums>(scratch, terms, columns);
-  sum_columns<Sums, 1>(exec, terms, columns, scratch, PlainTerm<Sums, Term>{term}, PutTotals<Sums>{totals, uint32_t(columns)});
+  sum_terms<Sums>(exec, terms, columns, scratch, term, PutTotals<Sums>{totals, uint32_t(columns)});
   return totals;
 }
 
-/// The same, of activations stored as T, with steps of 16 bytes where that is `wide`: columns are channels then, side by side.
+/// Channels of an item where an access may be wide: sums of eight channels take too many registers.
+constexpr int SUM_LANES = 4;
+
+/// The same, of activations stored as T, SUM_LANES at a time if accesses may be `wide`: columns are channels then, side by side.
 template <int Sums, class T, class Exec, class Term, class Finish>
 void sum_channels(Exec& exec, int64_t terms, int64_t columns, bool wide, void* scratch, Term term, Finish finish) {
   if (wide)
-    sum_columns<Sums, Wide<T>::LANES>(exec, terms, columns, scratch, term, finish);
+    sum_columns<Sums, SUM_LANES>(exec, terms, columns, scratch, term, finish);
   else
     sum_columns<Sums, 1>(exec, terms, columns, scratch, term, finish);
 }

@@ -2,7 +2,6 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -21,8 +20,6 @@ namespace spillway::host_cuda {
 namespace {
 
 constexpr uint32_t WARP = 32;
-std::jmp_buf parked;
-uint32_t arrived = 0, word = 0;
 
 cudaError_t forget_nothing = cudaSuccess;
 
@@ -56,32 +53,15 @@ bool leads_somewhere(Kind k) { return k != Kind::mixed; }
 
 Coordinates block_index{}, thread_index{};
 
-uint32_t ballot(uint32_t mask, bool bit) {
-  const uint32_t lane = thread_index.x % WARP;
-  if (mask != 0xffffffff) broken("the whole warp votes", "a ballot");
-  word |= uint32_t(bit) << lane;
-  arrived |= 1u << lane;
-  if (lane > 0) std::longjmp(parked, 1);
-  if (arrived != mask) broken("every thread of a warp comes to its ballot", "a ballot");
-  return word;
-}
-
 namespace {
-
-/// The thread whose coordinates are set, up to its end or to its ballot.
-void run_thread(void (*thread)(const void*), const void* arguments) {
-  if (setjmp(parked) == 0) thread(arguments);
-}
 
 void run_grid(uint32_t blocks, uint32_t threads, void (*thread)(const void*), const void* arguments) {
   for (block_index.x = 0; block_index.x < blocks; block_index.x++)
-    for (uint32_t warp = 0; warp < threads; warp += WARP) {
-      arrived = word = 0;
+    for (uint32_t warp = 0; warp < threads; warp += WARP)
       for (uint32_t lane = WARP; lane-- > 0;) {
         thread_index.x = warp + lane;
-        run_thread(thread, arguments);
+        thread(arguments);
       }
-    }
 }
 
 }  // namespace

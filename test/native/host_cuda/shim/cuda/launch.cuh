@@ -1,6 +1,5 @@
-// Precedes native/cuda/launch.cuh: a kernel becomes a job of its stream, which runs its threads one after the other. A warp's threads run
-// from the last to the first; one that reaches a ballot leaves its bit there and ends, except the first, which continues with the word: so
-// code after a ballot runs in thread 0 of a warp only. Worked example: 300 items: two blocks of 256 threads, 212 of them idle.
+// Precedes native/cuda/launch.cuh: a kernel becomes a job of its stream, which runs its threads one after the other, those of a warp from
+// the last to the first. Worked example: 300 items: two blocks of 256 threads, 212 of them idle.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -19,7 +18,6 @@ struct Coordinates {
   uint32_t x;
 };
 extern Coordinates block_index, thread_index;
-uint32_t ballot(uint32_t mask, bool bit);
 
 /// `arguments`: bytes that are copied; among them are the addresses which the kernel touches. `thread` runs one of its threads.
 cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, const void* arguments, size_t bytes,
@@ -29,7 +27,6 @@ cudaError_t launch_grid(uint32_t blocks, uint32_t threads, cudaStream_t stream, 
 
 #define blockIdx ::spillway::host_cuda::block_index
 #define threadIdx ::spillway::host_cuda::thread_index
-#define __ballot_sync ::spillway::host_cuda::ballot
 
 namespace spillway::cuda {
 
@@ -44,19 +41,6 @@ cudaError_t launch(void (*kernel)(uint32_t, A), uint32_t blocks, cudaStream_t st
   } held{kernel, n, a};
   return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) {
     static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a);
-  });
-}
-
-template <class A, class B>
-cudaError_t launch(void (*kernel)(uint32_t, A, B), uint32_t blocks, cudaStream_t stream, uint32_t n, const A& a, const B& b) {
-  struct Held {
-    void (*kernel)(uint32_t, A, B);
-    uint32_t n;
-    A a;
-    B b;
-  } held{kernel, n, a, b};
-  return host_cuda::launch_grid(blocks, BLOCK_THREADS, stream, &held, sizeof held, [](const void* h) {
-    static_cast<const Held*>(h)->kernel(static_cast<const Held*>(h)->n, static_cast<const Held*>(h)->a, static_cast<const Held*>(h)->b);
   });
 }
 
