@@ -1,8 +1,7 @@
 // `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the
 // cuda device's own sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out:
-// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.json, for the plans of simulated GPUs. With --volta, of a V100 alone:
-// bench/results/cudnn-volta.json, from nvidia-cudnn-cu12 9.10, which still knew it (with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12). Invariant:
-// one process for each GPU, because a process knows one.
+// bench/results/cudnn.json, and of its scratch in fp32 staging/sim/scratch.json, for the plans of simulated GPUs. Invariant: one
+// process for each GPU, because a process knows one.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -24,8 +23,6 @@ const ROOT = join(__dirname, '..', '..')
 const GPUS = join(__dirname, 'gpus.json')
 type Gpus = Readonly<Record<string, object>>
 export const gpus = JSON.parse(readFileSync(GPUS, 'utf8')) as Gpus
-/** Asked of an older cuDNN than the others: it has a table of its own, which no machine plans with. */
-const volta = JSON.parse(readFileSync(join(__dirname, 'volta.json'), 'utf8')) as Gpus
 
 const { libraryFolders } = require('./toolkit') as { readonly libraryFolders: () => readonly string[] }
 /** Wheels have cuBLAS beside cuDNN, which looks for it by name. */
@@ -63,7 +60,7 @@ export const askedOf = (gpu: string, library: string, names?: readonly string[])
     env: {
       ...process.env,
       SPILLWAY_CUDA: library,
-      SPILLWAY_HOST_CUDA_GPU: JSON.stringify({ ...gpus, ...volta }[gpu]),
+      SPILLWAY_HOST_CUDA_GPU: JSON.stringify(gpus[gpu]),
       SPILLWAY_HOST_CUDA_CUDNN: folder,
       LD_LIBRARY_PATH: [...besideIt(folder), process.env.LD_LIBRARY_PATH].filter(Boolean).join(':'),
       SPILLWAY_HOST_CUDA_DRIVER: join(dirname(library), 'spillway_driver_stub.so'),
@@ -82,21 +79,24 @@ const KEYS =
   'The keys of these properties are partly guessed: cuDNN documents that it takes them as JSON, not what they are called. It refuses none of these, and its answers differ by GPU as one would expect.'
 
 /** Rows of the calls, with a column for each GPU and precision. */
-const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file: string): readonly string[] => {
+const tabled = (of: Readonly<Record<string, Answers>>): readonly string[] => {
   const names = Object.keys(of)
   const [first] = names
   const rows = Object.keys(of[first!]!.answers).sort()
   const columns = names.flatMap((gpu) => PRECISIONS.map((precision) => `${gpu} ${precision}`))
   const table = rows.map((key) => [key, names.flatMap((gpu) => of[gpu]!.answers[key]!.map(cell)).join(' ')] as const)
-  const about = { cudnn: of[first!]!.cudnn, properties: `scripts/cuda/${properties}`, keys: KEYS, columns: columns.join(', ') }
-  writeFileSync(join(ROOT, 'bench', 'results', file), `${JSON.stringify({ about, rows: Object.fromEntries(table) }, null, 2)}\n`)
+  const about = { cudnn: of[first!]!.cudnn, properties: 'scripts/cuda/gpus.json', keys: KEYS, columns: columns.join(', ') }
+  writeFileSync(
+    join(ROOT, 'bench', 'results', 'cudnn.json'),
+    `${JSON.stringify({ about, rows: Object.fromEntries(table) }, null, 2)}\n`,
+  )
   console.log(`${rows.length} calls on ${names.length} GPUs in ${PRECISIONS.length} precisions`)
   return rows
 }
 
 const written = (of: Readonly<Record<string, Answers>>): void => {
   const names = Object.keys(of)
-  const rows = tabled(of, 'gpus.json', 'cudnn.json')
+  const rows = tabled(of)
   const calls = rows.map((key) => `${key}=${names.map((gpu) => of[gpu]!.answers[key]![0]![1]).join()}`)
   const by = `Written by scripts/cuda/answers.ts (cuDNN ${of[names[0]!]!.cudnn})`
   const about = `${by}: bytes of scratch that cuDNN's first engine needs in fp32, by call, on ${names.join(', ')}`
@@ -121,10 +121,7 @@ export const whatAsks = async (): Promise<{ readonly library: string } | { reado
 const main = async (): Promise<void> => {
   const found = await whatAsks()
   if ('missing' in found) throw new Error(found.missing)
-  const asking = process.argv.includes('--volta') ? volta : gpus
-  const of = Object.fromEntries(Object.keys(asking).map((gpu) => [gpu, askedOf(gpu, found.library)]))
-  if (asking === volta) tabled(of, 'volta.json', 'cudnn-volta.json')
-  else written(of)
+  written(Object.fromEntries(Object.keys(gpus).map((gpu) => [gpu, askedOf(gpu, found.library)])))
 }
 
 if (require.main === module) {

@@ -33,7 +33,7 @@ ${
   plugin === undefined
     ? ''
     : `- cuda/spillway_cuda.so: Spillway, MIT; NVIDIA's CUDA runtime, linked in, a redistributable part of the CUDA toolkit under its licence
-  (docs.nvidia.com/cuda/eula); GCC's C++ library, linked in, GPL-3.0 with the GCC Runtime Library Exception, which permits this use
+  (docs.nvidia.com/cuda/eula)
 `
 }`
 

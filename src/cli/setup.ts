@@ -21,7 +21,7 @@ export interface SetupOptions {
 
 const failed = (reason: string): Either<SpillwayError, never> => E.left({ tag: 'SetupFailed', reason })
 
-/** The plugin is compiled on Debian 12. */
+/** The plugin is compiled on Debian 12, with the C++ library of GCC 12. */
 const LEAST_GLIBC = [2, 34] as const
 
 interface System {
@@ -41,7 +41,7 @@ const systemRefusal = ({ platform, arch, glibc }: System): string | undefined =>
   const [major = 0, minor = 0] = (glibc ?? '0.0').split('.').map(Number)
   return major > LEAST_GLIBC[0] || (major === LEAST_GLIBC[0] && minor >= LEAST_GLIBC[1])
     ? undefined
-    : `the cuda device needs glibc ${LEAST_GLIBC.join('.')} or newer (Debian 12, Ubuntu 22.04, Red Hat 9); this system has ${glibc ? `glibc ${glibc}` : 'another C library'}`
+    : `the cuda device needs glibc ${LEAST_GLIBC.join('.')} or newer (Debian 12, Ubuntu 22.04); this system has ${glibc ? `glibc ${glibc}` : 'another C library'}`
 }
 
 /** The reason why no GPU of this machine can run the plugin. Without any GPU there is none: images for other machines are set up, too. */

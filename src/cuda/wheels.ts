@@ -162,8 +162,10 @@ const byPip = async (wheel: Wheel, python: string): Promise<Either<string, void>
   return E.right(undefined)
 }
 
-const releaseCodec = t.type({
-  urls: t.readonlyArray(t.type({ url: t.string, digests: t.type({ sha256: t.string }) })),
+/** The JSON form of PyPI's list of files (PEP 691), which its mirrors have, too. */
+const LIST_TYPE = 'application/vnd.pypi.simple.v1+json'
+const listCodec = t.type({
+  files: t.readonlyArray(t.type({ url: t.string, hashes: t.partial({ sha256: t.string }) })),
 })
 
 /** Ends a download that stalls; a slow one continues. */
@@ -181,15 +183,15 @@ const watchdog = (): { readonly signal: AbortSignal; readonly touch: () => void;
 
 /** Fetches over HTTPS, from the last byte of an earlier call on. */
 const byHttps = async (wheel: Wheel, { registry, say }: Fetching): Promise<Either<string, void>> => {
-  const page = `${registry}/pypi/${wheel.name}/${wheel.version}/json`
+  const page = `${registry}/simple/${wheel.name}/`
   const partial = `${wheelFile(wheel)}.part`
   const { signal, touch, stop } = watchdog()
   const work = async (): Promise<Either<string, void>> => {
-    const answer = await fetch(page, { signal })
+    const answer = await fetch(page, { signal, headers: { accept: LIST_TYPE } })
     if (!answer.ok) return E.left(`${page} answers ${answer.status}`)
-    const release = decodedOr(releaseCodec, 'unexpected answer')(await answer.json())
-    if (E.isLeft(release)) return E.left(`${page}: ${release.left}`)
-    const file = release.right.urls.find(({ digests }) => digests.sha256 === wheel.sha256)
+    const list = decodedOr(listCodec, 'unexpected answer')(await answer.json())
+    if (E.isLeft(list)) return E.left(`${page}: ${list.left}`)
+    const file = list.right.files.find(({ hashes }) => hashes.sha256 === wheel.sha256)
     if (file === undefined) return E.left(`${page} has no file with the digest ${wheel.sha256}`)
     const from = bytesAt(partial) < wheel.bytes ? bytesAt(partial) : 0
     const body = await fetch(new URL(file.url, page), { signal, ...(from > 0 ? { headers: { range: `bytes=${from}-` } } : {}) })

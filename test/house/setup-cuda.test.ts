@@ -208,7 +208,7 @@ interface Served {
   readonly upTo?: number
   readonly wheel?: Buffer
 }
-/** Serves the interface of PyPI for any name; the ranges that clients asked for are in `ranges`. */
+/** Serves PyPI's list of files for any name; the ranges that clients asked for are in `ranges`. */
 const serving = async (
   how: Served,
   use: (how: Fetching, ranges: (string | undefined)[]) => Promise<void>,
@@ -216,15 +216,12 @@ const serving = async (
 ): Promise<void> => {
   const ranges: (string | undefined)[] = []
   const server = createServer((asked, answer) => {
-    if (asked.url?.endsWith('/json')) {
-      answer.end(
-        JSON.stringify({
-          urls: [
-            { url: 'other.whl', digests: { sha256: 'a' } },
-            { url: '../../../files/w.whl', digests: { sha256 } },
-          ],
-        }),
-      )
+    if (asked.url?.startsWith('/simple/')) {
+      const files = [
+        { url: 'other.whl', hashes: { sha256: 'a' } },
+        { url: '../../files/w.whl', hashes: { sha256 } },
+      ]
+      answer.end(JSON.stringify({ files }))
       return
     }
     ranges.push(asked.headers.range)
