@@ -1,7 +1,6 @@
-// `npm run build:cuda`: the cuda plugin, build/cuda/spillway_cuda.so, with this machine's nvcc and headers. --gate: compiles for one architecture
-// only, downloads missing headers into a cache, compares the declarations of NCCL with its header, and without nvcc says `skipped: …` and exits with
-// 0. --fetch: downloads missing headers. --arch LIST: CMake's architectures, instead of all of ours. --folder DIR:
-// the folder to build in.
+// `npm run build:cuda`: builds the cuda plugin, build/cuda/spillway_cuda.so, with this machine's nvcc and headers. --gate: compiles for one
+// architecture, downloads missing headers, compares the declarations of NCCL with its header. Without nvcc it says `skipped: …` and exits with 0.
+// --fetch: downloads missing headers into a cache. --arch LIST: CMake's architectures, instead of all of ours. --folder DIR: builds there.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')

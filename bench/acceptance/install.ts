@@ -189,7 +189,7 @@ export const cuda = (claim: Claiming): void =>
       said: saysSize ?? dry.slice(-500),
     })
     const lines = ['driver', 'cuDNN', 'cuBLAS'].map((name) => new RegExp(`^  (\\w+) +${name} +(.*)$`, 'm').exec(text))
-    const found = lines.map((line) => `${line?.[1]} ${line?.[2]}`)
+    const found = lines.map((line) => `${line?.[1]} ${line?.[2]}`.replace(/\S+\/\.cache/, '~/.cache'))
     const holds = /no GPU/.test(found[0]!) && found.slice(1).every((words) => /^ok .*\/\.cache\/spillway\/cuda\//.test(words))
     claim('cuda', 'doctor finds the libraries, and no GPU', holds, holds ? { found } : { found, ...tail })
   })

@@ -8,7 +8,6 @@ import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { attempt } from '../errors/exceptions'
-import type { KernelRequest, Measured } from './native'
 
 /** Seconds until the process has loaded its libraries, and for one call. */
 const START_SECONDS = 120
@@ -114,13 +113,18 @@ export const endMeasuring = (): void => {
 }
 process.on('exit', endMeasuring)
 
+/** As the addon measures. */
+interface Timed {
+  readonly seconds: number
+  readonly quiet: boolean
+}
 interface Answer {
-  readonly measured?: Measured
+  readonly measured?: Timed
   readonly failed?: string
 }
 
-/** The seconds of a call, or the reason why it has none. */
-export const measuredApart = (request: KernelRequest): Either<string, Measured> => {
+/** The seconds of a call, a KernelRequest of native.ts; or the reason why it has none. */
+export const measuredApart = (request: object): Either<string, Timed> => {
   if (running === undefined) {
     running = started()
     const ready = lineFrom(running, START_SECONDS)

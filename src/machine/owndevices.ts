@@ -171,7 +171,7 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     (call, way) => {
       const measured = measuredApart({ device: 'cuda', ...call, way, precision })
       if (isRight(measured)) return measured.right
-      // Another engine of the library may do. Of our own kernels there is one.
+      // Another engine of the library may do; an own kernel has no alternative.
       if (LIBRARY.has(call.kind)) return { seconds: FAULTY_SECONDS, quiet: true }
       throw new SpillwayException({ tag: 'DeviceFailed', reason: `${call.kind} cannot be timed: ${measured.left}` })
     },
