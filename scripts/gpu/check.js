@@ -788,6 +788,7 @@ const main = async () => {
     save()
   }
   save()
+  pytorch.end()
   const failed = result.checks.filter((c) => !c.holds).length
   console.log(
     `${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}; seconds: ${JSON.stringify(result.sectionSeconds)}`,
