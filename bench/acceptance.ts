@@ -2,7 +2,7 @@
 // prints a line a claim and writes bench/results/acceptance-SECTION.json with the machine's description; exits 1 when one fails.
 // Sections: identity and bits (same bits in-core, recomputed, swapped), memory (tiled out-of-core runs under budget + 300 MiB),
 // budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes), in simulation
-// thirds, bounds, pages and times (of planning), predict (seconds of a step), install, prebuilt (the package), edges (faults).
+// thirds, bounds, pages and times (of planning), predict (seconds of a step), install, prebuilt, cuda (the package), edges (faults).
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, tmpdir, totalmem } from 'node:os'
@@ -14,7 +14,7 @@ import { bits } from './acceptance/bits'
 import { bounds } from './acceptance/bounds'
 import { claim, claims } from './acceptance/claims'
 import { edges } from './acceptance/edges'
-import { install, prebuilt } from './acceptance/install'
+import { cuda, install, prebuilt } from './acceptance/install'
 import { pages } from './acceptance/pages'
 import { predictions } from './acceptance/predictions'
 import { thirds } from './acceptance/thirds'
@@ -268,6 +268,7 @@ const sections: Readonly<Record<string, () => Promise<void>>> = {
   predict: () => predictions(claim),
   install: async () => install(claim),
   prebuilt: async () => prebuilt(claim),
+  cuda: async () => cuda(claim),
   edges: async () => edges(claim),
 }
 

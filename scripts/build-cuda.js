@@ -1,6 +1,6 @@
-// `npm run build:cuda`: the cuda plugin, build/cuda/spillway_cuda.so, with this machine's nvcc and headers. --gate: compiles for one architecture
-// only, downloads missing headers into a cache, compares the declarations of NCCL with its header, and without nvcc says `skipped: …` and exits with
-// 0. --fetch: downloads missing headers. --arch LIST: CMake's architectures, instead of all of ours.
+// `npm run build:cuda`: builds the cuda plugin, build/cuda/spillway_cuda.so, with this machine's nvcc and headers. --gate: compiles for one
+// architecture, downloads missing headers, compares the declarations of NCCL with its header. Without nvcc it says `skipped: …` and exits with 0.
+// --fetch: downloads missing headers into a cache. --arch LIST: CMake's architectures, instead of all of ours. --folder DIR: builds there.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -49,9 +49,9 @@ const main = (argv) => {
   ])
     if (!found[library]) end(2, `${file} is not found: install the headers of the library, or run this with --fetch`)
   if (gate) console.log(heldToHeader())
-  const folder = path.join('build', gate ? 'cuda-gate' : 'cuda')
-  const at = argv.indexOf('--arch')
-  const architectures = at >= 0 ? argv[at + 1] : gate ? '90-real' : undefined
+  const after = (flag) => (argv.includes(flag) ? argv[argv.indexOf(flag) + 1] : undefined)
+  const folder = after('--folder') ?? path.join('build', gate ? 'cuda-gate' : 'cuda')
+  const architectures = after('--arch') ?? (gate ? '90-real' : undefined)
   cmake([
     '-S',
     'native/cuda',

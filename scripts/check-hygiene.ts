@@ -26,6 +26,8 @@ const LINE_RULES: readonly { readonly what: string; readonly finds: RegExp; read
   {
     what: 'a registry address',
     finds: new RegExp(`//(${['registry\\.', 'pypi\\.', 'deb\\.', 'files\\.pythonhosted'].join('|')})`),
+    // `setup cuda` fetches published wheels from PyPI itself on systems without pip.
+    where: /^(?!src\/cuda\/wheels\.ts$)/,
   },
   { what: 'a conflict mark', finds: new RegExp(`^(${'<'.repeat(7)}|${'>'.repeat(7)})( |$)`) },
   { what: 'a tarball address in the lock file', finds: /"resolved"\s*:/, where: /package-lock\.json$/ },

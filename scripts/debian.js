@@ -5,6 +5,8 @@
 //   node scripts/debian.js trixie                        Debian 13; a root under the system's temporary folder, removed at the end
 //   node scripts/debian.js bookworm                      Debian 12, with this system's Node: its own is too old
 //   node scripts/debian.js trixie --keep DIR swaps       the root stays in DIR and is used again; only the tests about `swaps`
+//   node scripts/debian.js bookworm --install NPM.tgz PLATFORM.tgz
+//                                                        the packages in an empty project, then `spillway setup cuda`: no clone, no compiler
 //   SPILLWAY_DEBIAN13=DIR, SPILLWAY_DEBIAN12=DIR         the same for check:full and acceptance
 'use strict'
 const { spawnSync } = require('node:child_process')
@@ -24,8 +26,9 @@ const SUITES = {
     copiesNode: true,
   },
 }
-/** The root's folder of the clone, and the certificates that this system trusts. */
+/** The root's folders of the clone and of a project, and the certificates that this system trusts. */
 const CLONE = '/srv/spillway'
+const PROJECT = '/srv/project'
 const CERTIFICATES = '/etc/ssl/host-certificates.pem'
 
 const read = (file) => (fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '')
@@ -149,9 +152,32 @@ const tryIn = (suite, root, patterns) => {
   return ['npm start', test, doctor].every((line) => inside(root, line, `cd ${CLONE} && ${line}`))
 }
 
+/** A user's project: Node, the packages, and the one command for GPUs. */
+const installIn = (root, tarballs) => {
+  if (!bootstrap('bookworm', root)) return false
+  carryIn(root)
+  copyNode(root)
+  const project = path.join(root, PROJECT)
+  fs.rmSync(project, { recursive: true, force: true })
+  fs.mkdirSync(project, { recursive: true })
+  fs.writeFileSync(path.join(project, 'package.json'), '{ "name": "empty", "private": true }')
+  for (const file of tarballs) fs.copyFileSync(file, path.join(project, path.basename(file)))
+  const files = tarballs.map((file) => `./${path.basename(file)}`).join(' ')
+  const libraries = 'apt-get update -q && apt-get install -q -y --no-install-recommends ca-certificates libatomic1 libstdc++6'
+  const lines = [
+    ['libraries of Node', libraries],
+    ['npm install', `cd ${PROJECT} && npm install --no-audit --no-fund ${files}`],
+    ['setup cuda --dry-run', `cd ${PROJECT} && npx spillway setup cuda --dry-run`],
+    ['setup cuda', `cd ${PROJECT} && npx spillway setup cuda`],
+  ]
+  return lines.every(([what, line]) => inside(root, what, line))
+}
+
 const main = ([suite, ...args]) => {
   if (!(suite in SUITES)) {
-    console.error(`usage: node scripts/debian.js ${Object.keys(SUITES).join('|')} [--keep DIR [PATTERN ...]]`)
+    console.error(
+      `usage: node scripts/debian.js ${Object.keys(SUITES).join('|')} [--keep DIR [PATTERN ...]] | bookworm --install NPM.tgz PLATFORM.tgz`,
+    )
     process.exit(2)
   }
   const why = whyNot()
@@ -160,7 +186,9 @@ const main = ([suite, ...args]) => {
   const kept = named ? path.resolve(named) : undefined
   const root = kept ?? fs.mkdtempSync(path.join(os.tmpdir(), `spillway-${suite}-`))
   try {
-    if (!tryIn(suite, root, args[0] === '--keep' ? args.slice(2) : args)) process.exitCode = 1
+    const isRight =
+      args[0] === '--install' ? installIn(root, args.slice(1)) : tryIn(suite, root, args[0] === '--keep' ? args.slice(2) : args)
+    if (!isRight) process.exitCode = 1
   } finally {
     if (kept === undefined) fs.rmSync(root, { recursive: true, force: true })
   }

@@ -1,5 +1,6 @@
 // `npm run prebuilt -- x64` or `arm64`: a platform package, @spillway/linux-x64, whose addons an installed Spillway uses instead of building one. In:
-// the native sources, wheels of PyPI (prebuilt/platforms.js). Out: build/prebuilt/spillway-linux-x64-….tgz. `--compile` only compiles the sources for
+// the native sources, wheels of PyPI (prebuilt/platforms.js), for x64 nvcc (or `--cuda FILE`, a plugin that is built; `--cuda none` leaves it out).
+// Out: build/prebuilt/spillway-linux-x64-….tgz. `--compile` only compiles the sources for
 // that processor, unoptimised, for `npm run check`; without tools it is skipped. Invariant: it is packed only after a check that every file in it
 // needs nothing newer than glibc 2.28, and that its licences are there.
 'use strict'
@@ -89,19 +90,30 @@ const partsFor = (arch, platform, fetch) => {
   }
 }
 
-const makePackage = (arch, platform) => {
+/** The plugin for NVIDIA GPUs, for all architectures; undefined for a platform without it. */
+const pluginFor = (folder, platform, given) => {
+  if (!platform.cuda || given === 'none') return undefined
+  if (given !== undefined) return path.resolve(given)
+  const built = path.join(folder, 'cuda')
+  run(process.execPath, [path.join(ROOT, 'scripts', 'build-cuda.js'), '--fetch', '--folder', built])
+  return path.join(built, 'spillway_cuda.so')
+}
+
+const makePackage = (arch, platform, givenPlugin) => {
   const parts = partsFor(arch, platform, run)
   const { folder, tools, openmp, onednn } = parts
   const addonIn = (addon) => built(path.join(folder, addon.name), addon, parts, RELEASE)
+  const plugin = pluginFor(folder, platform, givenPlugin)
   const made = {
     addons: Object.fromEntries(platform.addons.map((addon) => [addon.name, addonIn(addon)])),
+    plugin,
     libraries: [...onednn.libraries, path.join(openmp, 'lib', 'libomp.so')],
     licences: {
       'spillway.txt': path.join(ROOT, 'LICENSE'),
       'llvm.txt': path.join(tools.zig, 'lib', 'libcxx', 'LICENSE.TXT'),
       ...onednn.licences,
     },
-    words: licencesOf(onednn),
+    words: licencesOf(onednn, plugin),
   }
   const packed = path.join(folder, 'package')
   assemble(packed, arch, platform, made)
@@ -125,11 +137,11 @@ const compile = (arch, platform) => {
   built(path.join(parts.folder, 'compiled'), platform.addons.at(-1), parts, COMPILED)
 }
 
-const main = ([arch, how]) => {
+const main = ([arch, how, given]) => {
   const platform = PLATFORMS[arch]
   if (platform === undefined) return stop(`'${arch ?? ''}' is none of ${Object.keys(PLATFORMS).join(', ')}`, 2)
   if (how === '--compile') return compile(arch, platform)
-  makePackage(arch, platform)
+  makePackage(arch, platform, how === '--cuda' ? given : undefined)
 }
 
 main(process.argv.slice(2))

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { templateNames } from '../../src/cli/templates'
 import type { Claiming } from './claims'
 import { compilersIn, KINDS, type Kind, modelsIn, type Say, scriptsIn, toolsIn } from './modules'
-import { prebuiltIn } from './prebuilt'
+import { PLATFORM_TARBALL, prebuiltIn } from './prebuilt'
 
 const ROOT = join(__dirname, '../..')
 const MOST_BYTES = 3e6
@@ -165,3 +165,31 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
 /** With the platform package that `npm run prebuilt` made. */
 export const prebuilt = (claim: Claiming): void =>
   withPacked((folder, tarball) => prebuiltIn(folder, tarball, readmeBlocks()[0] ?? '', say, claim))
+
+/** A user's way to a GPU on a fresh Debian 12 without compiler, Python or GPU: the packages, then `spillway setup cuda`. */
+export const cuda = (claim: Claiming): void =>
+  withPacked((_, tarball) => {
+    if (!existsSync(PLATFORM_TARBALL))
+      return claim('cuda', 'there is a platform package', false, { said: `npm run prebuilt -- ${process.arch} makes it` })
+    const { code, text, err } = say(ROOT)(
+      process.execPath,
+      'scripts/debian.js',
+      'bookworm',
+      '--install',
+      tarball,
+      PLATFORM_TARBALL,
+    )
+    const skipped = /^skipped: (.*)$/m.exec(text)?.[1]
+    if (skipped !== undefined) return console.log(`skips  cuda: ${skipped}`)
+    const tail = { said: `${text}${err}`.slice(-2000) }
+    claim('cuda', 'the packages install, and setup cuda ends well', code === 0, code === 0 ? {} : tail)
+    const dry = /^== setup cuda --dry-run\n([\s\S]*?)^== setup cuda --dry-run: ok/m.exec(text)?.[1] ?? ''
+    const saysSize = /[\d.]+ GB to fetch, [\d.]+ GB of disk/.exec(dry)?.[0]
+    claim('cuda', '--dry-run says the size and changes nothing', saysSize !== undefined && dry.includes('Nothing was changed.'), {
+      said: saysSize ?? dry.slice(-500),
+    })
+    const lines = ['driver', 'cuDNN', 'cuBLAS'].map((name) => new RegExp(`^  (\\w+) +${name} +(.*)$`, 'm').exec(text))
+    const found = lines.map((line) => `${line?.[1]} ${line?.[2]}`.replace(/\S+\/\.cache/, '~/.cache'))
+    const holds = /no GPU/.test(found[0]!) && found.slice(1).every((words) => /^ok .*\/\.cache\/spillway\/cuda\//.test(words))
+    claim('cuda', 'doctor finds the libraries, and no GPU', holds, holds ? { found } : { found, ...tail })
+  })

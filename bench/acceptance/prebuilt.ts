@@ -10,7 +10,7 @@ import type { Say } from './modules'
 const ROOT = join(__dirname, '../..')
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { readonly version: string }
 
-const PLATFORM_TARBALL = join(ROOT, 'build', 'prebuilt', `spillway-linux-${process.arch}-${version}.tgz`)
+export const PLATFORM_TARBALL = join(ROOT, 'build', 'prebuilt', `spillway-linux-${process.arch}-${version}.tgz`)
 
 /** Sums of other orders and another oneDNN: the same training, in other bits. */
 const TOLERANCE = 1e-3

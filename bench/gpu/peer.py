@@ -1,8 +1,10 @@
 """PyTorch's training step (forward, loss, backward, SGD with momentum) in its best ways. In: model, batch, image, precision; with
 --serve such words line by line. Out: after each mode a line of JSON of all so far, the last one counts, behind it an empty line: seconds
-per step (median) and peak bytes of steps as they go on, of eager with channels-last, CUDA graphs, and torch.compile. A mode that fails
-says why; the others stand. Without a GPU it runs on the processor, for a rehearsal."""
+per step (median) and peak bytes of steps as they go on. Modes: eager with channels-last, graph (CUDA graphs), compile, budget:SHARE (compile
+with this activation_memory_budget), save_on_cpu, checkpoint:SEGMENTS, and checkpoint:SEGMENTS+save_on_cpu. A mode that fails says why; the
+others stand. Without a GPU it runs on the processor, for a rehearsal."""
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -119,11 +121,34 @@ def build(args):
     return model, image, target, loss, optimizer
 
 
-def stepper(model, image, target, loss, optimizer, narrow):
+def layers_of(model):
+    # For checkpoint_sequential: the network as a list. Each block of a ResNet is one element.
+    if isinstance(model, torch.nn.Sequential):
+        return list(model)
+    children = dict(model.named_children())
+    if 'layer1' in children:
+        stages = [block for name in ('layer1', 'layer2', 'layer3', 'layer4') for block in children[name]]
+        return [model.conv1, model.bn1, model.relu, model.maxpool, *stages, model.avgpool, torch.nn.Flatten(1), model.fc]
+    if 'features' in children and 'classifier' in children and isinstance(model.classifier, torch.nn.Sequential):
+        return [*model.features, model.avgpool, torch.nn.Flatten(1), *model.classifier]
+    raise ValueError('this network is no list of layers')
+
+
+def checkpointed(model, segments):
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    layers = layers_of(model)
+    return lambda x: checkpoint_sequential(layers, segments, x, use_reentrant=False)
+
+
+def stepper(model, image, target, loss, optimizer, narrow, on_cpu=False):
     # Parameters are kept in fp32: that is what autocast does, and what is compared with.
+    def saved():
+        return torch.autograd.graph.save_on_cpu(pin_memory=DEVICE == 'cuda') if on_cpu else contextlib.nullcontext()
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=narrow, cache_enabled=False):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=narrow, cache_enabled=False), saved():
             value = loss(model(image), target)
         value.backward()
         optimizer.step()
@@ -167,9 +192,21 @@ def run(mode, args):
     if DEVICE == 'cuda':
         torch.cuda.empty_cache()
     model, *rest = build(args)
-    if mode == 'compile':
-        model = torch.compile(model)
-    step = stepper(model, *rest, args.precision == 'bf16')
+    forward, on_cpu = model, False
+    for name, _, value in (part.partition(':') for part in mode.split('+')):
+        if name == 'save_on_cpu':
+            on_cpu = True
+        elif name == 'checkpoint':
+            forward = checkpointed(model, int(value))
+        elif name in ('compile', 'budget'):
+            import torch._functorch.config as functorch
+
+            torch._dynamo.reset()
+            functorch.activation_memory_budget = float(value or 1)
+            forward = torch.compile(model)
+        elif name not in ('eager', 'graph'):
+            raise ValueError(f'there is no mode {name}')
+    step = stepper(forward, *rest, args.precision == 'bf16', on_cpu)
     seconds = measure(graphed(step) if mode == 'graph' else step, args.steps)
     return {'secondsPerStep': seconds, **({'peakBytes': torch.cuda.max_memory_allocated()} if DEVICE == 'cuda' else {})}
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <mutex>
 #include <vector>
@@ -11,16 +12,29 @@
 namespace spillway::cuda {
 namespace {
 
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The folders that `spillway setup cuda` found, one a line (src/cuda/libraries.ts).
+std::string remembered_file() {
+  const std::string cache = variable("XDG_CACHE_HOME");
+  return (cache.empty() ? variable("HOME") + "/.cache" : cache) + "/spillway/cuda-libraries";
+}
+
 std::vector<std::string> folders() {
   std::vector<std::string> list;
-  const char* value = std::getenv("SPILLWAY_CUDA_LIBRARIES");
-  std::istringstream parts(value ? value : "");
-  for (std::string folder; std::getline(parts, folder, ':');)
-    if (!folder.empty()) list.push_back(folder + "/");
+  const auto add = [&](std::istream&& parts, char between) {
+    for (std::string folder; std::getline(parts, folder, between);)
+      if (!folder.empty()) list.push_back(folder + "/");
+  };
+  add(std::istringstream(variable("SPILLWAY_CUDA_LIBRARIES")), ':');
+  add(std::ifstream(remembered_file()), '\n');
   return list;
 }
 
-/// The user's names are tried before the system's libraries, which may be older. Null if no folder has any of these
+/// Named and remembered folders are tried before the system's libraries, which may be older. Null if no folder has any of these
 /// names.
 void* open_library(std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -53,10 +67,7 @@ Result<Cudnn> load_cudnn() {
   open_library({"libnvrtc.so.13", "libnvrtc.so.12"});
   open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   void* library = open_library({"libcudnn.so.9"});
-  if (!library)
-    return failed(Code::device,
-                  "cuDNN 9 is not found (libcudnn.so.9): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in "
-                  "nvidia/cudnn/lib)");
+  if (!library) return failed(Code::device, "cuDNN 9 is not found (libcudnn.so.9): run 'npx spillway setup cuda'");
   Cudnn table;
   SPILLWAY_CUDNN(SPILLWAY_TAKE)
   return table;
@@ -64,10 +75,7 @@ Result<Cudnn> load_cudnn() {
 
 Result<CublasLt> load_cublas_lt() {
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
-  if (!library)
-    return failed(Code::device,
-                  "cuBLAS is not found (libcublasLt.so.13): install it, or set SPILLWAY_CUDA_LIBRARIES to its folder (PyTorch has one in "
-                  "nvidia/cu13/lib)");
+  if (!library) return failed(Code::device, "cuBLAS is not found (libcublasLt.so.13): run 'npx spillway setup cuda'");
   CublasLt table;
   SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
   return table;

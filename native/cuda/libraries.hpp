@@ -68,7 +68,8 @@ struct CublasLt { SPILLWAY_CUBLASLT(SPILLWAY_POINTER) };
 
 // clang-format on
 
-/// Each is loaded once: from the folders of $SPILLWAY_CUDA_LIBRARIES (separated by colons), else from the system.
+/// Each is loaded once: from the folders of $SPILLWAY_CUDA_LIBRARIES (separated by colons), those that set-up remembered, or the
+/// system.
 const Result<Driver>& driver();
 const Result<Cudnn>& cudnn();
 const Result<CublasLt>& cublas_lt();

@@ -22,12 +22,12 @@ constexpr Device DEVICES[] = {
     host_device<null::kernel>("null", DType::f32, {}),
 };
 
-/// A device that comes as build/FOLDER/FILE, or lies beside this library, or where a variable says.
+/// A device in a file of its own: beside this library, in build/FOLDER, in FOLDER of the platform package, or named by a variable.
 struct Plugin {
   const char *name, *file, *folder, *variable, *missing;
 };
 constexpr Plugin PLUGINS[] = {
-    {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "'npx spillway doctor' lists the missing parts"},
+    {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "run 'npx spillway setup cuda'"},
 };
 
 /// The folder of the file that this code was loaded from.
@@ -41,8 +41,11 @@ std::string own_folder() {
 
 std::string path_of(const Plugin& plugin) {
   if (const char* path = std::getenv(plugin.variable); path && *path) return path;
-  const std::string beside = own_folder() + "/" + plugin.file, built = own_folder() + "/../../" + plugin.folder + "/" + plugin.file;
-  return ::access(beside.c_str(), F_OK) == 0 || ::access(built.c_str(), F_OK) != 0 ? beside : built;
+  const std::string own = own_folder() + "/", in_folder = std::string(plugin.folder) + "/" + plugin.file;
+  const std::string beside = own + plugin.file;
+  for (const std::string& path : {beside, own + "../../" + in_folder, own + "../" + in_folder})
+    if (::access(path.c_str(), F_OK) == 0) return path;
+  return beside;
 }
 
 Result<const Device*> load(const Plugin& plugin) {

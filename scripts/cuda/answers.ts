@@ -1,7 +1,7 @@
 // `node -r ./scripts/testing/typescript.js scripts/cuda/answers.ts`: cuDNN's answers for every convolution of the zoo on absent GPUs, asked by the cuda
 // device's sources. In: $SPILLWAY_CUDNN, the folder of libcudnn.so.9 of 9.8 on, or the package nvidia-cudnn-cu13. Out: bench/results/cudnn.json and, for
-// simulated GPUs, staging/sim/scratch.json. --scratch writes the latter from the committed answers. --volta asks about a V100 (cudnn-volta.json), of
-// nvidia-cudnn-cu12 9.10 with nvidia-cublas-cu12 and nvidia-cuda-nvrtc-cu12. Invariant: one process for each GPU, because a process knows one.
+// simulated GPUs, staging/sim/scratch.json. --scratch writes the latter from the committed answers. Invariant: one process for
+// each GPU, because a process knows one.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -23,8 +23,6 @@ const ROOT = join(__dirname, '..', '..')
 const GPUS = join(__dirname, 'gpus.json')
 type Gpus = Readonly<Record<string, object>>
 export const gpus = JSON.parse(readFileSync(GPUS, 'utf8')) as Gpus
-/** Asked of an older cuDNN than the others: it has a table of its own, which no machine plans with. */
-const volta = JSON.parse(readFileSync(join(__dirname, 'volta.json'), 'utf8')) as Gpus
 
 const { libraryFolders } = require('./toolkit') as { readonly libraryFolders: () => readonly string[] }
 /** Wheels have cuBLAS beside cuDNN, which looks for it by name. */
@@ -62,7 +60,7 @@ export const askedOf = (gpu: string, library: string, names?: readonly string[])
     env: {
       ...process.env,
       SPILLWAY_CUDA: library,
-      SPILLWAY_HOST_CUDA_GPU: JSON.stringify({ ...gpus, ...volta }[gpu]),
+      SPILLWAY_HOST_CUDA_GPU: JSON.stringify(gpus[gpu]),
       SPILLWAY_HOST_CUDA_CUDNN: folder,
       LD_LIBRARY_PATH: [...besideIt(folder), process.env.LD_LIBRARY_PATH].filter(Boolean).join(':'),
       SPILLWAY_HOST_CUDA_DRIVER: join(dirname(library), 'spillway_driver_stub.so'),
@@ -81,14 +79,17 @@ const KEYS =
   'The keys of these properties are partly guessed: cuDNN documents that it takes them as JSON, not what they are called. It refuses none of these, and its answers differ by GPU as one would expect.'
 
 /** Rows of the calls, with a column for each GPU and precision. */
-const tabled = (of: Readonly<Record<string, Answers>>, properties: string, file: string): void => {
+const tabled = (of: Readonly<Record<string, Answers>>): void => {
   const names = Object.keys(of)
   const [first] = names
   const rows = Object.keys(of[first!]!.answers).sort()
   const columns = names.flatMap((gpu) => PRECISIONS.map((precision) => `${gpu} ${precision}`))
   const table = rows.map((key) => [key, names.flatMap((gpu) => of[gpu]!.answers[key]!.map(cell)).join(' ')] as const)
-  const about = { cudnn: of[first!]!.cudnn, properties: `scripts/cuda/${properties}`, keys: KEYS, columns: columns.join(', ') }
-  writeFileSync(join(ROOT, 'bench', 'results', file), `${JSON.stringify({ about, rows: Object.fromEntries(table) }, null, 2)}\n`)
+  const about = { cudnn: of[first!]!.cudnn, properties: 'scripts/cuda/gpus.json', keys: KEYS, columns: columns.join(', ') }
+  writeFileSync(
+    join(ROOT, 'bench', 'results', 'cudnn.json'),
+    `${JSON.stringify({ about, rows: Object.fromEntries(table) }, null, 2)}\n`,
+  )
   console.log(`${rows.length} calls on ${names.length} GPUs in ${PRECISIONS.length} precisions`)
 }
 
@@ -136,13 +137,8 @@ const main = async (): Promise<void> => {
   if (process.argv.includes('--scratch')) return writeScratch()
   const found = await whatAsks()
   if ('missing' in found) throw new Error(found.missing)
-  const asking = process.argv.includes('--volta') ? volta : gpus
-  const of = Object.fromEntries(Object.keys(asking).map((gpu) => [gpu, askedOf(gpu, found.library)]))
-  if (asking === volta) tabled(of, 'volta.json', 'cudnn-volta.json')
-  else {
-    tabled(of, 'gpus.json', 'cudnn.json')
-    writeScratch()
-  }
+  tabled(Object.fromEntries(Object.keys(gpus).map((gpu) => [gpu, askedOf(gpu, found.library)])))
+  writeScratch()
 }
 
 if (require.main === module) {

@@ -9,10 +9,12 @@ const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { plotSteps } = require('./plot')
+const { ALIASES, proof, REHEARSED_SECONDS, SECONDS } = require('./proof')
 const { answerer, fileName, runner } = require('./runs')
 
 const imitated = Boolean(process.env.SPILLWAY_GPU_IMITATED)
-const [out, ...wanted] = process.argv.slice(2)
+const [out, ...asked] = process.argv.slice(2)
+const wanted = asked.flatMap((name) => ALIASES[name] ?? [name])
 const ROOT = path.dirname(path.dirname(__dirname))
 const MIB = 2 ** 20,
   GIB = 2 ** 30
@@ -21,7 +23,8 @@ const CORES = os.availableParallelism()
 
 const now = () => Date.now() / 1000
 const deadline =
-  Number(process.env.SPILLWAY_GPU_STARTED ?? now()) + Number(process.env.SPILLWAY_GPU_SECONDS ?? (imitated ? 400 : 520))
+  Number(process.env.SPILLWAY_GPU_STARTED ?? now()) +
+  Number(process.env.SPILLWAY_GPU_SECONDS ?? (imitated ? 400 : asked.includes('proof') ? 780 : 520))
 let sectionEnd = Number.POSITIVE_INFINITY
 const left = () => Math.min(deadline, sectionEnd) - now()
 
@@ -41,6 +44,7 @@ const WANTED = imitated
       incoremore: 30,
       outofcore: 60,
       large: 45,
+      ...REHEARSED_SECONDS,
     }
   : {
       conformance: 120,
@@ -53,6 +57,7 @@ const WANTED = imitated
       incoremore: 250,
       outofcore: 300,
       large: 300,
+      ...SECONDS,
     }
 
 /** The networks of each section, `steps` with the five that warm up (STEADY). */
@@ -207,7 +212,8 @@ const skipped = (what) => {
 
 const run = runner({ out, root: ROOT, secondsLeft: left })
 /** Starting PyTorch takes longer than its steps. */
-const pytorch = answerer({ out, root: ROOT, secondsLeft: left }, 'peer', 'python3', ['bench/gpu/peer.py', '--serve'])
+const PEER = process.env.SPILLWAY_GPU_PEER?.split(' ') ?? ['python3', 'bench/gpu/peer.py', '--serve']
+const pytorch = answerer({ out, root: ROOT, secondsLeft: left }, 'peer', PEER[0], PEER.slice(1))
 
 const spillway = async (name, args, seconds = 120, env = {}) => {
   const r = await run(name, process.execPath, ['dist/src/cli.js', ...args, '--json'], { seconds, env })
@@ -731,13 +737,22 @@ const large = async () => {
   }
 }
 
-const SECTIONS = { conformance, identity, ways, faults, ranks, sanitizer, incore, incoremore, outofcore, large }
+const USUAL = { conformance, identity, ways, faults, ranks, sanitizer, incore, incoremore, outofcore, large }
+const SECTIONS = {
+  ...USUAL,
+  ...proof({
+    ...{ imitated, out, small: SMALL, left, run, planOf, train, smallest },
+    ...{ check, measured, skipped, peerOf, lowerTier: LOWER_TIER, apart: APART },
+  }),
+}
 
 const main = async () => {
-  const names = wanted.length > 0 ? wanted : Object.keys(SECTIONS)
+  const names = wanted.length > 0 ? wanted : Object.keys(USUAL)
   const unknown = names.filter((n) => !SECTIONS[n])
   if (unknown.length > 0) {
-    console.error(`no section ${unknown.join(', ')}; there are: ${Object.keys(SECTIONS).join(', ')}`)
+    console.error(
+      `no section ${unknown.join(', ')}; there are: ${[...Object.keys(SECTIONS), ...Object.keys(ALIASES)].join(', ')}`,
+    )
     process.exit(2)
   }
   result.torch = (() => {
@@ -773,6 +788,7 @@ const main = async () => {
     save()
   }
   save()
+  pytorch.end()
   const failed = result.checks.filter((c) => !c.holds).length
   console.log(
     `${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}; seconds: ${JSON.stringify(result.sectionSeconds)}`,

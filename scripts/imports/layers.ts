@@ -37,6 +37,7 @@ const ROOMS = [
   'predict',
   'view',
   'exchange',
+  'cuda',
   'doctor',
   'zoo.ts',
   'cli',

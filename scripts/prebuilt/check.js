@@ -9,16 +9,26 @@ const { readElf } = require('./elf')
 const SYSTEM = /^(libc\.so\.6|lib(m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d)$/
 /** Debian 10's and Red Hat 8's. */
 const NEWEST = { GLIBC: [2, 28], GLIBCXX: [3, 4, 25], CXXABI: [1, 3, 11] }
+/** The cuda plugin is compiled by this system's compiler, because nvcc needs one: Debian 12's. */
+const NEWEST_OF_PLUGIN = { GLIBC: [2, 34], GLIBCXX: [3, 4, 30], CXXABI: [1, 3, 13], GCC: [3, 3, 1] }
 const EXPORTS = /^(napi|node_api)_/
+const PLUGIN = 'spillway_cuda.so'
 
-const isNewer = (version) => {
+const isNewerThan = (newestOf) => (version) => {
   const [, family, digits] = /^(\w+?)_([\d.]+)$/.exec(version) ?? []
-  const newest = NEWEST[family]
+  const newest = newestOf[family]
   if (newest === undefined) return false
   const parts = digits.split('.').map(Number)
   const differing = newest.findIndex((part, i) => part !== (parts[i] ?? 0))
   return differing >= 0 && (parts[differing] ?? 0) > newest[differing]
 }
+
+const pluginFaults = (elf, arch) => [
+  ...(elf.arch === arch ? [] : [`is for ${elf.arch}`]),
+  ...elf.needed.filter((name) => !SYSTEM.test(name)).map((name) => `needs ${name}`),
+  ...[...new Set(elf.versions.filter(isNewerThan(NEWEST_OF_PLUGIN)))].map((version) => `needs ${version}`),
+  ...(elf.exports.join() === 'spillway_device_table' ? [] : [`shows ${elf.exports.slice(0, 3).join(', ')} to others`]),
+]
 
 /** `carried`: names of the libraries in the package. */
 const faultsOf = (elf, arch, carried) => {
@@ -29,7 +39,7 @@ const faultsOf = (elf, arch, carried) => {
     ...elf.needed
       .filter((name) => !SYSTEM.test(name) && !carried.includes(name))
       .map((name) => `needs ${name}, which it does not carry`),
-    ...[...new Set(elf.versions.filter(isNewer))].map((version) => `needs ${version}`),
+    ...[...new Set(elf.versions.filter(isNewerThan(NEWEST)))].map((version) => `needs ${version}`),
     ...elf.paths.filter((found) => !paths.includes(found)).map((found) => `looks for libraries in ${found}`),
     ...(isAddon
       ? elf.exports
@@ -54,7 +64,9 @@ const packageFaults = (folder, arch, licences) => {
   const carried = libraries.map((file) => path.basename(file))
   return [
     ...objects.flatMap((file) =>
-      faultsOf(readElf(file), arch, carried).map((fault) => `${path.relative(folder, file)} ${fault}`),
+      (path.basename(file) === PLUGIN ? pluginFaults(readElf(file), arch) : faultsOf(readElf(file), arch, carried)).map(
+        (fault) => `${path.relative(folder, file)} ${fault}`,
+      ),
     ),
     ...licences
       .filter((name) => !fs.existsSync(path.join(folder, name)) || fs.statSync(path.join(folder, name)).size === 0)

@@ -11,14 +11,14 @@ const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 
 const describe = (arch) => ({
   name: `@spillway/linux-${arch}`,
   version,
-  description: `Spillway's native addon for Linux on ${arch}, built; spillway takes it by itself`,
+  description: `Spillway's native addon for Linux on ${arch}${arch === 'x64' ? ', and its plugin for NVIDIA GPUs' : ''}, built; spillway takes it by itself`,
   license: 'SEE LICENSE IN licences/README.md',
   os: ['linux'],
   cpu: [arch],
   libc: ['glibc'],
 })
 
-const licencesOf = ({ libraries }) => `What this package holds, and under which licences:
+const licencesOf = ({ libraries }, plugin) => `What this package holds, and under which licences:
 
 - the addons, spillway.node: Spillway, MIT (spillway.txt); libc++, libc++abi and libunwind of LLVM, linked in, Apache-2.0 with LLVM's
   exceptions (llvm.txt)
@@ -29,6 +29,12 @@ ${
     : `- lib/libdnnl.so.3: oneDNN, Apache-2.0 (onednn.txt, with its third parties' in onednn-third-parties.txt). Changed: it names lib/libomp.so as
   its OpenMP runtime where it named libgomp.so.1, and looks for it in its own folder. Its code is as PyPI's wheel has it
 `
+}${
+  plugin === undefined
+    ? ''
+    : `- cuda/spillway_cuda.so: Spillway, MIT; NVIDIA's CUDA runtime, linked in, a redistributable part of the CUDA toolkit under its licence
+  (docs.nvidia.com/cuda/eula)
+`
 }`
 
 const assemble = (folder, arch, platform, made) => {
@@ -38,6 +44,7 @@ const assemble = (folder, arch, platform, made) => {
     fs.copyFileSync(from, path.join(folder, ...to))
   }
   for (const [name, file] of Object.entries(made.addons)) copy(file, name, 'spillway.node')
+  if (made.plugin !== undefined) copy(made.plugin, 'cuda', 'spillway_cuda.so')
   for (const file of made.libraries) copy(file, 'lib', path.basename(file))
   for (const [name, file] of Object.entries(made.licences)) copy(file, 'licences', name)
   const addons = platform.addons.map(({ name, needs }) => ({ file: `${name}/spillway.node`, needs }))

@@ -14,6 +14,7 @@ const PLATFORMS = {
     processor: 'x86_64',
     wheelsFor: 'manylinux_2_28_x86_64',
     openmp: 'cmeel-libomp==21.1.8',
+    cuda: true,
     // 3.2, the last that PyPI has for the processor alone: the newer ones need SYCL's and Intel's runtimes.
     onednn: ['onednn-cpu-gomp==2023.2.0', 'onednn-devel-cpu-gomp==2023.2.0'],
     addons: [

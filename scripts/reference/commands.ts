@@ -93,6 +93,7 @@ const EXAMPLES: Readonly<Record<CommandName, string>> = {
   compare: 'spillway compare vgg16 --image 512 --machine v100-pcie-16g --budgets 4 --plot compare.svg',
   export: 'spillway export my-net.ts --weights weights.safetensors --out my-net.onnx',
   import: 'spillway import model.onnx --out my-net.ts',
+  setup: 'spillway setup cuda',
   doctor: 'spillway doctor',
   completion: 'spillway completion bash',
 }

@@ -16,6 +16,7 @@ export const COMMANDS = {
   compare: 'compare all strategies over a range of budgets',
   export: 'write a model and its weights as ONNX',
   import: 'write a model file and weights from an ONNX file or a PyTorch program',
+  setup: 'make a GPU usable: find or fetch its libraries, then check this machine',
   doctor: 'check this machine: print each part, found or missing, and how to install it',
   completion: 'print a completion script for bash, zsh or fish',
 } as const

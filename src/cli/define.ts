@@ -80,6 +80,7 @@ export interface Config {
     WithModel
   readonly export?: Flags<ExportCommandOptions> & WithModel
   readonly import?: Flags<ImportCommandOptions>
+  readonly setup?: { readonly dryRun?: boolean | undefined }
 }
 
 /**

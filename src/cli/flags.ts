@@ -27,6 +27,7 @@ import {
   scheduleOption,
   sizeOption,
   threadsOption,
+  PARTS,
 } from './options'
 import { FORMATS } from '../predict/outputs'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
@@ -56,6 +57,7 @@ const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
 const runs = () => require('./runs') as typeof import('./runs')
 const finding = () => require('./lrfind') as typeof import('./lrfind')
+const setup = () => require('./setup') as typeof import('./setup')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
 const view = () => require('./view') as typeof import('./view')
@@ -567,6 +569,11 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--save <file>', 'weights file to write (default: beside --out, as .safetensors)')
       .option('--list-unsupported', 'list all unsupported nodes, and write nothing')
       .action((file, o) => run((out) => exchange().importModel(file, o, out))),
+  setup: (c, run) =>
+    c
+      .argument('<part>', 'cuda')
+      .option('--dry-run', 'say what would be fetched, and change nothing')
+      .action((part, o) => run((out) => setup().setup(choiceOption('part', PARTS)(part), o, out))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>
     c

@@ -107,6 +107,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     ],
     '--external-data',
     '--list-unsupported',
+    '--dry-run',
   ],
   'Configuration:': ['--config', '--no-config'],
 }
@@ -146,6 +147,7 @@ export const EXAMPLES: Readonly<Record<CommandName, readonly string[]>> = {
   compare: ['spillway compare resnet18 --image 224 --batch 8 --machine v100-pcie-16g --csv compare.csv --plot compare.svg'],
   export: ['spillway export --weights net.safetensors --out net.onnx'],
   import: ['spillway import net.onnx --out my-net.ts', 'spillway import net.pt2 --list-unsupported'],
+  setup: ['spillway setup cuda --dry-run', 'spillway setup cuda'],
   doctor: ['spillway doctor'],
   completion: ['spillway completion bash > ~/.local/share/bash-completion/completions/spillway'],
 }

@@ -11,10 +11,12 @@ import { scheduleNames } from '../train/schedules'
 import { zooNames } from '../zoo'
 import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'
 import { SHELLS } from './completion'
+import { PARTS } from './options'
 
 const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '<model>': () => zooNames,
   '<shell>': () => SHELLS,
+  '<part>': () => PARTS,
   '--machine': machineNames,
   '--device': () => DEVICES,
   '--strategy': () => strategies,

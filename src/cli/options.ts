@@ -109,6 +109,9 @@ export const choiceOption = <C extends string>(flag: string, legal: readonly C[]
     ),
   )
 
+/** The parts of `spillway setup`. */
+export const PARTS = ['cuda'] as const
+
 export const DEPTHS = ['8', '16'] as const
 export const depthOption = (text: string): 8 | 16 => (choiceOption('--depth', DEPTHS)(text) === '16' ? 16 : 8)
 

@@ -8,6 +8,7 @@ import type { DType } from '../../staging/graph/graph'
 import { type SpillwayError, SpillwayException } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { packageFolder } from '../files/version'
+import { endMeasuring } from './apart'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
 export interface NativeOperand {
@@ -428,7 +429,11 @@ let loaded: Native | undefined
 export const loadNative = (): Native => {
   if (loaded) return loaded
   const raw = require(addonFile() ?? builtAddon()) as Native
-  loaded = { ...raw, Session: guardRun(raw.Session) }
+  const forget = (): void => {
+    endMeasuring()
+    raw.forget()
+  }
+  loaded = { ...raw, forget, Session: guardRun(raw.Session) }
   return loaded
 }
 

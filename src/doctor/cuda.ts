@@ -4,23 +4,24 @@ import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { driverRefusal, type Gpu, generationText, gpusOf, LEAST_DRIVER, refusalOf } from '../cuda/gpus'
+import { findLibraries, LIBRARY_FILES, type Library, type LibraryName } from '../cuda/libraries'
+import { PLUGIN, pluginFile } from '../cuda/plugin'
 import { type Finding, note, ok, optional } from './finding'
 import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
-const QUERY = [
-  '--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max',
-  '--format=csv,noheader,nounits',
-]
+/** The one command that finds, fetches or builds all parts but the driver. */
+const SETUP = 'npx spillway setup cuda'
 
-const gpus = (probe: Probe): Finding[] => {
-  const lines = wordsOf(probe.run('nvidia-smi', QUERY))
-    .split('\n')
-    .filter((line) => line.includes(','))
-  return lines.map((line, index) => {
-    const [name, mebibytes, driver, generation, width] = line.split(',').map((field) => field.trim())
-    return ok('cuda', `GPU ${index}`, `${name}, ${mebibytes} MiB, driver ${driver}, PCIe ${generation} x${width}`)
+const gpus = (found: readonly Gpu[]): Finding[] =>
+  found.map((gpu, index) => {
+    const generation = generationText(gpu)
+    const value = `${gpu.name}${generation ? ` (${generation})` : ''}, ${gpu.mebibytes} MiB, driver ${gpu.driver}, ${gpu.link}`
+    const refusal = refusalOf(gpu)
+    return refusal === undefined
+      ? ok('cuda', `GPU ${index}`, value)
+      : optional('cuda', `GPU ${index}`, `${value}: ${refusal}`, 'train on the cpu device, or use another GPU')
   })
-}
 
 const toolkit = (probe: Probe): Finding => {
   const versioned = probe
@@ -39,39 +40,20 @@ const toolkit = (probe: Probe): Finding => {
   return ok('cuda', 'toolkit', `${release ?? 'unknown release'} (${nvcc})`)
 }
 
-const library = (probe: Probe, name: string, file: string, fix: string): Finding => {
-  const carried = (probe.env.SPILLWAY_CUDA_LIBRARIES ?? '')
-    .split(':')
-    .filter(Boolean)
-    .flatMap((folder) =>
-      probe
-        .list(folder)
-        .filter((f) => f.startsWith(file))
-        .map((f) => path.join(folder, f)),
-    )
-  const found = carried[0] ?? sharedLibrary(probe, file)
-  return found ? ok('cuda', name, found) : optional('cuda', name, `${file} is not found by the loader`, fix)
+const library = (name: LibraryName, { file, origin, by }: Partial<Library>): Finding => {
+  if (file === undefined) return optional('cuda', name, `${LIBRARY_FILES[name][0]} is not found`, SETUP)
+  return by === 'nobody'
+    ? optional('cuda', name, `${file} is in ${origin}, which is not searched yet`, SETUP)
+    : ok('cuda', name, file)
 }
 
-const driver = (probe: Probe): Finding => {
-  const version = /Kernel Module\s+(?:for \S+\s+)?([\d.]+)/.exec(probe.read('/proc/driver/nvidia/version') ?? '')?.[1]
-  return version
-    ? ok('cuda', 'driver', version)
-    : optional('cuda', 'driver', 'no NVIDIA driver loaded', 'install the NVIDIA driver for this kernel')
-}
-
-const PLUGIN = 'spillway_cuda.so'
-const FROM_CHECKOUT = `run 'npm run build:cuda' with nvcc and the headers of cuDNN and cuBLAS ('-- --fetch' downloads the headers)`
-/** An installed package has no build script for the plugin. */
-const buildLine = (probe: Probe, root: string): string =>
-  probe.exists(path.join(root, 'scripts/build-cuda.js'))
-    ? FROM_CHECKOUT
-    : `in a checkout of Spillway, ${FROM_CHECKOUT}; then set SPILLWAY_CUDA to the file ${PLUGIN}`
-
-const pluginPath = (probe: Probe, root: string): string | undefined => {
-  const named = probe.env.SPILLWAY_CUDA
-  const places = named ? [named] : [path.join(root, 'build/addon/Release', PLUGIN), path.join(root, 'build/cuda', PLUGIN)]
-  return places.find((file) => probe.exists(file))
+const driver = (probe: Probe, found: readonly Gpu[]): Finding => {
+  const kernel = /Kernel Module\s+(?:for \S+\s+)?([\d.]+)/.exec(probe.read('/proc/driver/nvidia/version') ?? '')?.[1]
+  const version = kernel ?? found[0]?.driver
+  const update = `install NVIDIA's driver, version ${LEAST_DRIVER} or newer`
+  if (version === undefined) return optional('cuda', 'driver', 'no NVIDIA driver loaded: no GPU', update)
+  const refusal = driverRefusal(version)
+  return refusal === undefined ? ok('cuda', 'driver', version) : optional('cuda', 'driver', refusal, update)
 }
 
 const factsCodec = t.type({
@@ -102,9 +84,8 @@ const engines = ({ asked, own }: t.TypeOf<typeof factsCodec>['engines']): Findin
       )
 
 const device = (probe: Probe, root: string, loader: readonly string[]): readonly Finding[] => {
-  const plugin = pluginPath(probe, root)
-  if (plugin === undefined)
-    return [optional('cuda', 'device', `the cuda device is not built (${PLUGIN} is missing)`, buildLine(probe, root))]
+  const plugin = pluginFile(probe, root)
+  if (plugin === undefined) return [optional('cuda', 'device', `the plugin ${PLUGIN} is missing`, SETUP)]
   return pipe(
     answerOf(probe, factsCodec, loader),
     E.match(
@@ -117,39 +98,41 @@ const device = (probe: Probe, root: string, loader: readonly string[]): readonly
 const carrierCodec = t.type({ carrier: t.string })
 /** Its version, too, which all ranks must share: the library itself says it, where the plugin is there that asks. */
 const nccl = (probe: Probe, root: string, carrying: readonly string[]): Finding => {
-  const found = library(
-    probe,
-    'NCCL',
-    'libnccl.so.2',
-    'training on several GPUs needs it: apt-get install libnccl2, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-nccl-cu13 (part of PyTorch)',
-  )
-  if (found.state !== 'ok' || pluginPath(probe, root) === undefined) return found
+  const file = 'libnccl.so.2'
+  const named = (probe.env.SPILLWAY_CUDA_LIBRARIES ?? '')
+    .split(':')
+    .filter((folder) => folder !== '' && probe.list(folder).includes(file))
+  const found = named[0] === undefined ? sharedLibrary(probe, file) : path.join(named[0], file)
+  if (found === undefined)
+    return optional(
+      'cuda',
+      'NCCL',
+      `${file} is not found by the loader`,
+      'only for training on several GPUs: apt-get install libnccl2, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-nccl-cu13 (part of PyTorch)',
+    )
+  const alone = ok('cuda', 'NCCL', found)
+  if (pluginFile(probe, root) === undefined) return alone
   return pipe(
     answerOf(probe, carrierCodec, carrying),
     E.match(
-      () => found,
-      ({ carrier }) => ({ ...found, value: `${carrier.replace(/^NCCL /, '')} (${found.value})` }),
+      () => alone,
+      ({ carrier }) => ({ ...alone, value: `${carrier.replace(/^NCCL /, '')} (${found})` }),
     ),
   )
 }
 
 /** `loader` asks the device about itself, `carrying` about the library that carries bytes between GPUs. */
-export const cudaFindings = (probe: Probe, root: string, loader: readonly string[], carrying: readonly string[]): Finding[] => [
-  driver(probe),
-  ...gpus(probe),
-  toolkit(probe),
-  library(
-    probe,
-    'cuDNN',
-    'libcudnn.so.9',
-    'install cuDNN 9 and run ldconfig, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-cudnn-cu13 (part of PyTorch)',
-  ),
-  library(
-    probe,
-    'cuBLAS',
-    'libcublasLt.so',
-    'install the CUDA toolkit, or set SPILLWAY_CUDA_LIBRARIES to the folder of the wheel nvidia-cublas (part of PyTorch)',
-  ),
-  nccl(probe, root, carrying),
-  ...device(probe, root, loader),
-]
+export const cudaFindings = (probe: Probe, root: string, loader: readonly string[], carrying: readonly string[]): Finding[] => {
+  const found = gpusOf(probe)
+  const libraries = findLibraries(probe)
+  return [
+    driver(probe, found),
+    ...gpus(found),
+    // An installed package has no build script for the plugin.
+    ...(probe.exists(path.join(root, 'scripts', 'build-cuda.js')) ? [toolkit(probe)] : []),
+    library('cuDNN', libraries.cuDNN ?? {}),
+    library('cuBLAS', libraries.cuBLAS ?? {}),
+    nccl(probe, root, carrying),
+    ...device(probe, root, loader),
+  ]
+}

@@ -64,6 +64,7 @@ export interface KeptWeights {
  * Diverged            a loss, or a weight that was to be written, is not finite
  * Stopped             a time limit or a signal ended the run after a whole step; the checkpoint folder or the weights are saved
  * AddonMissing        the native side is not there and cannot be made
+ * SetupFailed         `spillway setup` did not end; its reason names the cure
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
 export type SourceError =
@@ -100,6 +101,7 @@ export type SourceError =
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
   | ({ readonly tag: 'FolderLocked'; readonly directory: string } & FolderHolder)
   | { readonly tag: 'AddonMissing'; readonly reason: string }
+  | { readonly tag: 'SetupFailed'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
   | {
       readonly tag: 'Diverged'
@@ -135,6 +137,7 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   CheckpointMismatch: true,
   FolderLocked: true,
   AddonMissing: true,
+  SetupFailed: true,
   DeviceFailed: true,
   Diverged: true,
   Stopped: true,
@@ -182,6 +185,8 @@ const renderSource = (e: SourceError): string => {
       )
     case 'AddonMissing':
       return `the native addon is missing: ${e.reason}; 'npx spillway doctor' lists the missing parts`
+    case 'SetupFailed':
+      return e.reason
     case 'DeviceFailed':
       return `the device failed: ${e.reason}`
     case 'Diverged':
@@ -229,6 +234,7 @@ export const exitCode = (e: SpillwayError): number => {
     case 'FileRefused':
       return e.beforehand || KNOWN_FIRST.includes(e.kind) ? 2 : 1
     case 'DataRefused':
+    case 'SetupFailed':
     case 'DeviceFailed':
     case 'VerifyFailed':
       return 1

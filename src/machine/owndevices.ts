@@ -1,24 +1,27 @@
 // The machines of this computer's devices for training: cpu and cuda. In: the addon and options. Out: a LocalMachine, measured, or stated with fixed
 // algorithms. Invariant: stated numbers depend on no measurement.
+import { isRight } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { devices } from '../../staging/devices'
 import type { Link } from '../../staging/graph/machine'
-import { opDef } from '../../staging/ops/registry'
+import { opDef, opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
+import { measuredApart } from '../device/apart'
 import type { Native } from '../device/native'
+import { SpillwayException } from '../errors/errors'
 import { existingPart } from '../files/places'
-import { version } from '../files/version'
 import { statedGpu } from './gpurates'
 import { fileSystemOf, isMeasurable, linkAt, roomOf, STATED_LINKS, tieredLink, type Tiers } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { deviceBytes } from './memory'
+import { kernelsVersion } from './kernelsversion'
 import { type KeptProfile, openProfile, type Speeds } from './profile'
 import { statedSeconds } from './stated'
 import { slowest, slowestLink } from './slowest'
 import { profileOf, roughOf, taughtBy, timesOf, UNTAUGHT } from './taught'
 import { type Tier, tierOf } from './tier'
-import { CPU_SAMPLES, GPU_SAMPLES, sampleOf, timer } from './timing'
-import { asked, firstScratch, remembered, timedChoices, type Ways, waysOf } from './ways'
+import { CPU_SAMPLES, FAULTY_SECONDS, GPU_SAMPLES, sampleOf, timer } from './timing'
+import { firstScratch, remembered, timedChoices, type Ways, waysOf } from './ways'
 
 /** The first choice for each call, by stated times and links. */
 const fixedMachine = (
@@ -146,6 +149,9 @@ const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
   }
 }
 
+/** The wire numbers of operators that a library runs, with several engines for each. */
+const LIBRARY: ReadonlySet<string | number> = new Set(opDefs.filter((def) => def.dense === true).map((def) => def.wire))
+
 export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
   const memoryBytes = Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES - ncclBytes(o.ranks))))
@@ -157,18 +163,25 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     return fixedMachine('cuda', o, { memoryBytes, seconds: remembered(seconds), ways: first, memoryLink: link })
   }
   const profile = openProfile(
-    `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
+    `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, kernels ${kernelsVersion()}`,
     0,
   )
   const times = timer(
     profile.measurements,
-    (call, way) => asked(() => native.measure({ device: 'cuda', ...call, way, precision })),
+    (call, way) => {
+      const measured = measuredApart({ device: 'cuda', ...call, way, precision })
+      if (isRight(measured)) return measured.right
+      // Another engine of the library may do; an own kernel has no alternative.
+      if (LIBRARY.has(call.kind)) return { seconds: FAULTY_SECONDS, quiet: true }
+      throw new SpillwayException({ tag: 'DeviceFailed', reason: `${call.kind} cannot be timed: ${measured.left}` })
+    },
     'f32',
     GPU_SAMPLES,
     roughOf(profile),
   )
   const timed = slowest(times, 'f32', GPU_SAMPLES, o.elsewhere)
   const all = orNowhere(waysOf(native, 'cuda', { precision }))
+  const choices = timedChoices('cuda', libraryWays(first, all, o.algorithms ?? 'measured'), timed)
   const tier = tierOf(o.spill)
   const link = tieredLink(o, {
     memory: () =>
@@ -191,9 +204,12 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
     precision: o.precision ?? 'fp32',
     link: slowestLink(link, o.elsewhere),
     memoryBytes,
-    seconds: remembered((kind, attrs, s) => timed.seconds(kind, attrs, s)),
+    seconds: remembered((kind, attrs, s) => {
+      const seconds = timed.seconds(kind, attrs, s)
+      return seconds < FAULTY_SECONDS ? seconds : Math.min(...choices(kind, attrs, s).map((choice) => choice.seconds))
+    }),
     workspace: firstScratch('cuda', first),
-    choices: timedChoices('cuda', libraryWays(first, all, o.algorithms ?? 'measured'), timed),
+    choices,
     ...taughtBy({ profile, times }, timed, link, o.elsewhere),
   }
 }

@@ -224,6 +224,9 @@ export type Measure = (
   inPlace: number | undefined,
 ) => { readonly seconds: number; readonly quiet: boolean }
 
+/** The time of a way whose engine has a fault: no plan takes it, and a profile remembers it. */
+export const FAULTY_SECONDS = 1e6
+
 /** Times of calls beside which something else ran: they serve until the machine is quiet. */
 export interface RoughTimes {
   readonly seconds: Measurements
@@ -320,6 +323,7 @@ class MeasuringTimer implements Timer {
       }
     }
     const seconds = before ?? this.measured(key, kind, sample, way)
+    if (seconds >= FAULTY_SECONDS) return seconds
     const others = this.seen.get(of) ?? []
     others.push({ sizes: sizesOf(sample.s), ratio: seconds / stated })
     this.seen.set(of, others)

@@ -7,9 +7,10 @@ import type { Choice } from '../../staging/graph/machine'
 import { callKey } from '../../staging/ops/callkey'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import type { KernelRequest, Native, NativeWay } from '../device/native'
+import { SpillwayException } from '../errors/errors'
 import { onDevice, orThrow } from '../errors/exceptions'
 import { nativeCall } from './operands'
-import type { Timer } from './timing'
+import { FAULTY_SECONDS, type Timer } from './timing'
 
 /** An error of a device during planning: `whilePlanning` makes it a value again. */
 export const asked = <A>(f: () => A): A => orThrow(onDevice(f))
@@ -58,12 +59,18 @@ export const firstScratch = (device: DeviceName, ways: Ways): Cost => {
   return (kind, attrs, s) => found(kind, attrs, s)[0]!.workspace
 }
 
-/** Every way to run a call, timed; the one with the least scratch first. */
+/** Every way to run a call without a fault, timed; the one with the least scratch first. */
 export const timedChoices = (device: DeviceName, ways: Ways, times: Timer): Asked<readonly Choice[]> => {
   const found = oneOrMore(device, ways)
-  return remembered((kind, attrs, s) =>
-    found(kind, attrs, s)
+  return remembered((kind, attrs, s) => {
+    const sound = found(kind, attrs, s)
       .map(({ way, workspace }): Choice => ({ way, seconds: times.seconds(kind, attrs, s, way), workspace }))
-      .sort((a, b) => a.workspace - b.workspace),
-  )
+      .filter(({ seconds }) => seconds < FAULTY_SECONDS)
+    if (sound.length === 0)
+      throw new SpillwayException({
+        tag: 'DeviceFailed',
+        reason: `every way to run ${kind} of ${s.ins.map((x) => x.join('x')).join(', ')} has a fault on device ${device}`,
+      })
+    return sound.sort((a, b) => a.workspace - b.workspace)
+  })
 }

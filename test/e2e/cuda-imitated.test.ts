@@ -50,7 +50,7 @@ test('without its plugin the device is refused in words', () => {
   process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')
   const machine = machineNamed('cuda')
   assert.ok(isLeft(machine) && machine.left.tag === 'DeviceFailed')
-  assert.match(machine.left.reason, /the cuda device is not built .*spillway doctor/)
+  assert.match(machine.left.reason, /the cuda device is not built .*spillway setup cuda/)
   process.env.SPILLWAY_CUDA = PLUGIN
 })
 

@@ -14,7 +14,6 @@ import { opDef } from '../../staging/ops/registry'
 
 const committed = (file: string): Table => JSON.parse(readFileSync(join(__dirname, '../../bench/results', file), 'utf8')) as Table
 const table = committed('cudnn.json')
-const volta = committed('cudnn-volta.json')
 /** Turing multiplies no bf16. */
 const NOTHING: readonly string[] = ['2080ti bf16', 't4 bf16']
 const columns = table.about.columns.split(', ')
@@ -48,12 +47,6 @@ test('the table has convolutions of the zoo, with an engine of cuDNN for each', 
   assert.equal(columns.length, Object.keys(gpus).length * PRECISIONS.length)
   for (const key of Object.keys(table.rows))
     cellsOf(key).forEach((c, i) => assert.is(/^\d/.test(c), !NOTHING.includes(columns[i]!), `${key}: ${c}`))
-})
-
-test("the V100's table has the same calls, from a cuDNN that knew it: an engine for each, but in bf16", () => {
-  assert.is(volta.about.cudnn, '91002')
-  assert.equal(Object.keys(volta.rows), Object.keys(table.rows))
-  for (const [key, cells] of Object.entries(volta.rows)) assert.match(cells, /^\d\S* \d\S* own\S*$/, key)
 })
 
 const asking = async (): Promise<void> => {

@@ -206,6 +206,7 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['npx spillway predict my-net.ts --weights my-net.safetensors --data slide.svs', 'test/src/data/slides.test.ts draws slides'],
   ['npx spillway doctor', 'what it answers is of the machine; test/house/doctor.test.ts runs it'],
   ['npx spillway train resnet50 --device cuda', 'it needs a GPU'],
+  ['npx spillway setup cuda', 'it fetches 0.88 GB; npm run acceptance -- cuda runs it'],
   [
     'npx spillway train my-net.ts --loss cross-entropy --data cats/ --epochs 5 --weights pre',
     'test/e2e/finetune.test.ts has such files',

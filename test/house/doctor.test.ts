@@ -151,12 +151,41 @@ test('a GPU is described', () => {
   assert.is(finding(gpu, 'GPU 0').value, 'NVIDIA X, 81559 MiB, driver 580.1, PCIe 5 x16')
 })
 
+test('the generation of a GPU is named, and one that is too old, or a driver, is refused', () => {
+  const having = (line: string): Probe => ({
+    ...healthy,
+    run: (c, a) => (c === 'nvidia-smi' ? right(`${line}\n`) : healthy.run(c, a)),
+  })
+  const ada = having('NVIDIA X, 24564, 580.1, 4, 16, 8.9')
+  assert.is(finding(ada, 'GPU 0').value, 'NVIDIA X (Ada, sm_89), 24564 MiB, driver 580.1, PCIe 4 x16')
+  assert.is(finding(ada, 'driver').value, '580.1')
+  const pascal = having('NVIDIA Y, 11264, 570.9, 3, 16, 6.1')
+  assert.is(finding(pascal, 'GPU 0').state, 'optional')
+  assert.match(finding(pascal, 'GPU 0').value, 'NVIDIA Y (Pascal, sm_61) is too old: Turing (sm_75) or newer is needed')
+  assert.is(finding(pascal, 'driver').value, 'the driver 570.9 is too old: CUDA 13 needs 580 or newer')
+})
+
+test('libraries that are found but not searched yet are cured by the one command', () => {
+  const nvidia = '/v/lib/python3.12/site-packages/nvidia'
+  const folders: Readonly<Record<string, readonly string[]>> = {
+    '/v/lib': ['python3.12'],
+    [nvidia]: ['cudnn', 'cu13'],
+    [`${nvidia}/cudnn/lib`]: ['libcudnn.so.9'],
+    [`${nvidia}/cu13/lib`]: ['libcublasLt.so.13'],
+  }
+  const venv: Probe = { ...healthy, env: { ...healthy.env, VIRTUAL_ENV: '/v' }, list: (folder) => folders[folder] ?? [] }
+  assert.is(finding(venv, 'cuDNN').state, 'optional')
+  assert.match(finding(venv, 'cuDNN').value, 'libcudnn.so.9 is in the Python environment /v, which is not searched yet')
+  assert.is(finding(venv, 'cuBLAS').fix, 'npx spillway setup cuda')
+  assert.is(finding(healthy, 'cuDNN').value, 'libcudnn.so.9 is not found')
+})
+
 const withPlugin: Probe = { ...healthy, exists: (file) => file.endsWith('spillway_cuda.so') || healthy.exists(file) }
 
-test('without its plugin the cuda device says how to build it', () => {
+test('without its plugin the cuda device names the one command', () => {
   const none: Probe = { ...healthy, exists: (file) => !file.endsWith('.so') && healthy.exists(file) }
-  assert.match(finding(none, 'device').value, 'the cuda device is not built')
-  assert.match(finding(none, 'device').fix ?? '', 'npm run build:cuda')
+  assert.match(finding(none, 'device').value, 'the plugin spillway_cuda.so is missing')
+  assert.is(finding(none, 'device').fix, 'npx spillway setup cuda')
 })
 
 test('a plugin that cannot be used is told with its reason', () => {

@@ -75,7 +75,7 @@ test('--list prints the seconds of each section, within a call of ten minutes, a
   const listed = (arg: string) =>
     spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), arg], { encoding: 'utf8', cwd: folder })
   const sections = listed('--list').stdout.trim().split('\n')
-  assert.is(sections.length, 10)
+  assert.is(sections.length, 18)
   for (const line of sections) assert.ok(Number(/^\w+ (\d+) s$/.exec(line)?.[1]) <= 520, line)
   const wrong = listed('--lists')
   assert.is(wrong.status, 2)
@@ -89,6 +89,7 @@ const PATIENT = 600
 const ALL = ['conformance', 'identity', 'ways', 'faults', 'ranks', 'sanitizer', 'incore', 'incoremore', 'outofcore', 'large']
 /** Other sections train as these do, on other sizes and budgets; test/e2e/cuda-ways.test.ts and cuda-host.test.ts have the same bits. */
 const SECTIONS = fewOrAll(['conformance', 'faults', 'ranks', 'sanitizer', 'incore'], ALL)
+const PROOF = ['smoke', 'plans', 'digests', 'swapped', 'peers', 'swappedmore', 'beyond', 'memcheck']
 const TESTS = join(ROOT, 'build', 'addon', 'tests')
 
 /** PyTorch may be on this machine. */
@@ -137,6 +138,25 @@ gateTest('every section runs on the plugin that imitates a GPU', async () => {
   await nativeLibrary(ROOT, 'kernels_cuda')
   const left = everySectionRan(rehearsed(PATIENT, SECTIONS, { SPILLWAY_GPU_TESTS: TESTS }))
   assert.equal(leftOut(left), [NO_CARD, 'ranks: on this device the host carries'])
+})
+
+gateTest('the proof runs to its end, and its rules judge every run', async () => {
+  const library = (await nativeLibrary(ROOT, 'spillway_host_cuda')) ?? join(dirname(addonFile()!), 'spillway_imitation.so')
+  const peer = `${process.execPath} scripts/gpu/fakepeer.js`
+  const r = rehearsed(PATIENT, ['proof'], { SPILLWAY_CUDA: library, SPILLWAY_GPU_PEER: peer })
+  assert.is(r.status, 0, r.stdout + r.stderr)
+  const left = leftBy(r)
+  assert.equal(Object.keys(left.sections), PROOF)
+  assert.equal(left.skipped, [])
+  const bits = left.checks.filter((c) => c.section === 'digests').map((c) => c.what)
+  assert.equal(bits, ['swap: the same bits after 6 steps', '1/1.3: the same bits after 6 steps'])
+  assert.is(left.checks.filter((c) => c.what.endsWith("the driver counts the plan's bytes")).length, 8)
+  const rules = left.cases.filter((c) => c.name.startsWith('rule: ')).map((c) => c.name.slice(6))
+  assert.is(rules.filter((name) => name.includes('predicted within')).length, 8)
+  assert.ok(rules.includes('swapped: after measuring: predicted within 10 %'), rules.join())
+  for (const mode of ['checkpoint:2', 'checkpoint:4', 'save_on_cpu', 'checkpoint:4+save_on_cpu', 'budget:0.5'])
+    assert.ok(rules.includes(`peers: faster than ${mode} at its own peak`), mode)
+  assert.ok(rules.some((name) => /^beyond: [\d.]+ times beyond memory$/.test(name)))
 })
 
 fullTest('the bundle has what the box runs, and its results are one file', () => {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/bandwidth.hpp"
 #include "runtime/open_device.hpp"
@@ -161,11 +162,11 @@ void every_failure() {
 }
 
 /// The device's own facts, under a variable of the environment.
-std::string facts_with(const char* variable, const char* value) {
+std::string facts_with(const std::vector<std::pair<const char*, std::string>>& variables) {
   int pipes[2];
   if (::pipe(pipes) != 0) return "no pipe";
   apart([&] {
-    ::setenv(variable, value, 1);
+    for (const auto& [variable, value] : variables) ::setenv(variable, value.c_str(), 1);
     DeviceFacts facts;
     Words words;
     const Code code = cuda()->facts(&facts, &words);
@@ -177,6 +178,30 @@ std::string facts_with(const char* variable, const char* value) {
   ::close(pipes[0]);
   ::close(pipes[1]);
   return text;
+}
+
+std::string facts_with(const char* variable, const char* value) { return facts_with({{variable, value}}); }
+
+/// Libraries that the loader does not have: `spillway setup cuda` remembers their folder, and the user's variable names another.
+void remembered_folders_are_searched() {
+  namespace fs = std::filesystem;
+  char pattern[] = "/tmp/spillway-remembered-XXXXXX";
+  const fs::path root = ::mkdtemp(pattern);
+  const fs::path libraries = root / "libraries", cache = root / "cache";
+  for (const fs::path& folder : {libraries, cache / "spillway"}) fs::create_directories(folder);
+  const std::string missing = "libcudnn.so.9 libcublasLt.so.13";
+  const auto facts = [&](const std::string& named) {
+    return facts_with({{"SPILLWAY_HOST_CUDA_MISSING", missing}, {"XDG_CACHE_HOME", cache}, {"SPILLWAY_CUDA_LIBRARIES", named}});
+  };
+  std::ofstream(libraries / "libcudnn.so.9");
+  CHECK(contains(facts(""), "cuDNN 9 is not found (libcudnn.so.9): run 'npx spillway setup cuda'"));
+  std::ofstream(cache / "spillway" / "cuda-libraries") << (root / "elsewhere").string() << "\n" << libraries.string() << "\n";
+  CHECK(contains(facts(""), "cuBLAS is not found"));
+  std::ofstream(libraries / "libcublasLt.so.13");
+  CHECK(contains(facts(""), "fine: host cuda"));
+  fs::remove(cache / "spillway" / "cuda-libraries");
+  CHECK(contains(facts(libraries), "fine: host cuda"));
+  fs::remove_all(root);
 }
 
 void what_is_missing_is_said() {
@@ -349,6 +374,7 @@ void link_is_measured() {
 
 int main() {
   test("what is missing is said", what_is_missing_is_said);
+  test("remembered folders are searched", remembered_folders_are_searched);
   test("every call fails once", every_failure);
   test("only no engine is a reason for an own kernel", only_no_engine_is_a_reason_for_an_own_kernel);
   test("memory is counted", memory_is_counted);

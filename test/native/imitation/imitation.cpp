@@ -34,6 +34,12 @@ int64_t failure_asked() {
 std::atomic<int64_t> calls_to_failure{failure_asked()};
 std::atomic<uint64_t> gone_together{0};
 
+/// The way of calls that ends the process, as an engine with a fault ends a GPU's context; -1: none.
+const int64_t faulty_way = [] {
+  const char* const way = std::getenv("SPILLWAY_IMITATION_FAULTY_WAY");
+  return way ? int64_t(std::atoll(way)) : -1;
+}();
+
 Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? failed(Code::device, "imitated failure") : Status{}; }
 
 struct Context {
@@ -166,6 +172,7 @@ Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   const Lane lane = addressed->beside && of(c)->others ? Lane::ranks : Lane::compute;
   return report(words, of(c)->lanes.push(lane, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
+    if (int64_t(owned->call.way) == faulty_way) std::abort();
     if (const auto pause = way_of(owned->call).pause; pause.count() > 0) std::this_thread::sleep_for(pause);
     try {
       kernel->run(owned->call);

@@ -305,7 +305,7 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
 test('a device that this machine lacks: exit 1, with the way to it', async () => {
   const r = await spillway('train', 'resnet18', '--image', '64', '--device', 'cuda')
   assert.is(r.code, 1, r.err)
-  assert.match(r.err, /the cuda device (is not built .*spillway doctor|cannot be used)/)
+  assert.match(r.err, /the cuda device (is not built .*spillway setup cuda|cannot be used)/)
 })
 
 test('a plan that will not run here says so, and training is refused before it begins', async () => {
