@@ -75,7 +75,7 @@ export interface Config {
   >
   readonly compare?: Flags<
     CompareOptions,
-    'plan' | 'threads' | 'throttle' | 'precision' | 'budget' | 'strategy' | 'effort' | 'allocator' | Purpose | Sharing
+    'plan' | 'threads' | 'throttle' | 'budget' | 'strategy' | 'effort' | 'allocator' | Purpose | Sharing
   > &
     WithModel
   readonly export?: Flags<ExportCommandOptions> & WithModel
