@@ -3,8 +3,8 @@
 // very graphs that run there. Invariant: the addon says the same of its devices.
 import type { DeviceName } from './core/names'
 
-/** bf16, fp16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
-export type Precision = 'fp32' | 'tf32' | 'bf16' | 'fp16'
+/** bf16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
+export type Precision = 'fp32' | 'tf32' | 'bf16'
 
 export interface DeviceDeclaration {
   readonly name: DeviceName

@@ -30,7 +30,7 @@ export interface MachineRates {
   readonly launchSeconds?: number | undefined
   /** TF32 operations per second of tensor cores. Default: the GPU has no TF32. */
   readonly tf32FlopsPerSecond?: number | undefined
-  /** bf16 operations per second with sums in fp32. Default: the GPU has no bf16. */
+  /** Operations in bf16 per second, with sums in fp32. Default: the GPU has no bf16. */
   readonly bf16FlopsPerSecond?: number | undefined
 }
 const RATES = optionsFor<MachineRates>()(

@@ -53,9 +53,9 @@ const table = ((): (() => Table) => {
   }
 })()
 
-/** The answers for a GPU in a precision. cuDNN was not asked in fp16: its answers for bf16 serve. */
+/** The answers for a GPU in a precision. */
 export const askedScratch = (gpu: AskedGpu | undefined, precision: Precision): Scratch => {
-  const column = columns.indexOf(`${gpu} ${precision === 'fp16' ? 'bf16' : precision}`)
+  const column = columns.indexOf(`${gpu} ${precision}`)
   return (kind, attrs, s) => {
     const key = column < 0 ? undefined : convolutionKey(kind, attrs, s)
     if (key === undefined) return undefined
