@@ -18,7 +18,7 @@ const describe = (arch) => ({
   libc: ['glibc'],
 })
 
-const licencesOf = ({ libraries }, plugin) => `What this package holds, and under which licences:
+const licencesOf = ({ libraries }, plugin) => `The files of this package, with their licences:
 
 - the addons, spillway.node: Spillway, MIT (spillway.txt); libc++, libc++abi and libunwind of LLVM, linked in, Apache-2.0 with LLVM's
   exceptions (llvm.txt)

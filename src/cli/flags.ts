@@ -572,7 +572,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   setup: (c, run) =>
     c
       .argument('<part>', 'cuda')
-      .option('--dry-run', 'say what would be fetched, and change nothing')
+      .option('--dry-run', 'list the missing parts and their sizes; change nothing')
       .action((part, o) => run((out) => setup().setup(choiceOption('part', PARTS)(part), o, out))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>

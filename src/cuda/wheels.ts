@@ -37,7 +37,7 @@ export interface Wheel {
   readonly unpackedBytes: number
 }
 
-/** Those that the device was tried with on a GPU, for Linux on x64. */
+/** For Linux on x64. A release of Spillway fetches the same versions everywhere. */
 export const WHEELS: readonly Wheel[] = [
   {
     name: 'nvidia-cudnn-cu13',

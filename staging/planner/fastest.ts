@@ -287,8 +287,8 @@ const withDearLink = (m: Machine): Machine => {
 }
 
 /**
- * Planners choose by the link that they see: where the host's memory is too small, that is the disk's, or one that is dear. The search knows the limits of
- * the lower tier, but it starts from plans that move much.
+ * If host memory is too small, planners see the link of the disk, or a dear one, and move less. The search of `auto` knows the limits. It needs the dear link
+ * only if it found no plan, because it starts from plans that move much.
  */
 const linkVariants = (found: Search, { strategy, method }: CompileOptions): readonly Machine[] => {
   const { hostBytes, tierBytes } = found.best?.plan ?? { tierBytes: 0 }

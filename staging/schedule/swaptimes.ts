@@ -81,7 +81,7 @@ export const scheduleSwaps = (
   return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
 }
 
-/** A slow part is away for longer, and takes more of the memory. So not all of it can be filled. The share is exact to one of this number. */
+/** Steps of the share of host memory that is filled. A slow part is away for longer, so a full memory could overflow. */
 const SHARES = 64
 
 interface InTwo {

@@ -96,11 +96,11 @@ interface Copy {
   readonly made: number
 }
 
-/** A limited first place, and the place beyond it. If there is none, the bytes there are a lack. */
+/** A limited first place, and the place beyond it. Without a disk, the bytes beyond it count as a lack. */
 export class Places {
   readonly far: Lane
   /** Bytes of the first place. */
-  bytes: number
+  private readonly bytes: number
   private copies: Copy[] = []
   private held = 0
   private farthest = -1

@@ -12,7 +12,7 @@ export interface Accelerator {
   readonly flopsPerSecond: ProductRates
   /** Double-precision peak without tensor cores; absent: never the bound. */
   readonly fp64FlopsPerSecond?: number
-  /** Of the memory. */
+  /** Rate of the device memory. */
   readonly bytesPerSecond: number
   /** The driver's total memory. */
   readonly memoryBytes: number
