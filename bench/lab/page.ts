@@ -51,10 +51,8 @@ const MOST_ROWS = 40
 
 const MISSING = `**Rows without a result:**
 
-- Paper 3, Listing 3: segments of graphs by dominators. \`sft\` takes ops in their order, which is the same for chains.
-- Paper 4, Figure 12(b) and section 4.2: convolution algorithms with less workspace. A simulated machine has one time per convolution.
-- Paper 4, section 3.3.3: tensors with higher reference counts first. Plans fix the order of allocations.
-- Peers: \`rockmate\` on a CPU.
+- Peers: \`rockmate\`. The published rkgb 2.0.0 lacks its modules \`rkgb.core\`, so rockmate 2.0.0 cannot be imported. Version 1.0.1 measures no op
+  on a CPU: all of its times are 0, and its planner divides by their sum.
 - Curves whose numbers no text states.`
 
 const resultOf = ({ result, cause }: Verdict): string => {

@@ -297,7 +297,7 @@ export const peers: Experiment = {
       '- Their in-core memory is PyTorch’s. Ours is smaller for the same network, so that equal shares are fewer bytes for ours.\n' +
       '- MONeT, Rotor, HiRemate and `torch.utils.checkpoint` only recompute. *No link*: `auto` without host memory, by recomputation and tiles alone. POFO and MAGIS also move values to the host.\n' +
       '- *Bound*: the lower bound of plans with a link, on the same cost model, in this budget.',
-    'Not run: `rockmate` on a CPU; ILP solvers of the peers.',
+    'Not run: ILP solvers of the peers. `rockmate` cannot run on a CPU: version 2.0.0 cannot be imported as it is published, and 1.0.1 measures no op there.',
   ],
   parts: [
     ...PEERS.MONeT.tables.map((t) =>

@@ -31,8 +31,8 @@ import {
 import { askedScratch } from './asked'
 
 /** The share of the peaks that convolutions and element-wise kernels reach: long-run figures of cuDNN training. */
-const COMPUTE_EFFICIENCY = 0.6
-const MEMORY_EFFICIENCY = 0.8
+export const COMPUTE_EFFICIENCY = 0.6
+export const MEMORY_EFFICIENCY = 0.8
 /** The share of the tensor cores' peak in weight gradients, which sum over all pixels: the H100's profile in tf32 (test/sim/h100.test.ts). */
 const WEIGHT_GRADIENT_EFFICIENCY = 0.34
 

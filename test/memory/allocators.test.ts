@@ -24,6 +24,7 @@ const request = (id: number, kib: number, mobility: Mobility = 'movable', from =
   from,
   to,
   mobility,
+  readers: 1,
 })
 
 test('space: best fit from either end; neighbours join again', () => {

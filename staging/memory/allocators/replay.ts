@@ -85,7 +85,9 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Eith
  */
 const BETA_BYTES = 1024 ** 2
 
-const searchPool = (events: readonly Event[], o?: GtbmOptions): Replay => {
+const searchPool = (all: readonly Event[], o?: GtbmOptions): Replay => {
+  // A call allocates tensors with more readers before the others, so that they are freed last. The plan fixes the order of calls.
+  const events = [...all].sort((a, b) => a.at - b.at || Number(a.ask) - Number(b.ask) || b.request.readers - a.request.readers)
   const init = events.reduce((n, e) => n + (e.ask ? e.request.bytes + 512 : 0), 0)
   const first = new Gtbm(init, o)
   let gap = init

@@ -18,6 +18,8 @@ export interface Request {
   /** The end of the step for permanent memory. */
   readonly to: Point
   readonly mobility: Mobility
+  /** Forward ops that read it. */
+  readonly readers: number
 }
 
 export interface Event {
@@ -26,16 +28,17 @@ export interface Event {
   readonly request: Request
 }
 
-/** The next op reads it and no other: it is gone after one step. Else it waits for a join, or serves several: in the forward pass. */
-const mobilityOf = (plan: Plan, cell: Cell): Mobility => {
+/** Movable: the next op reads it, and no other. Temporary: it waits for a join or serves several ops in the forward pass. */
+const classOf = (plan: Plan, cell: Cell): Pick<Request, 'mobility' | 'readers'> => {
   const v = cell.values[0]
-  if (cell.scope === 'persistent' || cell.scope === 'fed') return 'reclaimed'
-  if (v === undefined) return 'movable'
+  if (cell.scope === 'persistent' || cell.scope === 'fed') return { mobility: 'reclaimed', readers: 0 }
+  if (v === undefined) return { mobility: 'movable', readers: 0 }
   const maker = plan.graph.ops.find((o) => o.outs.includes(v))
-  if (maker && opDef(maker.kind).reclaimed) return 'reclaimed'
   const readers = plan.graph.ops.filter((o) => o.phase === 'forward' && o.ins.includes(v))
   const next = maker && plan.graph.ops[maker.id + 1]
-  return readers.length > 1 || (readers.length === 1 && readers[0] !== next) ? 'temporary' : 'movable'
+  const waits = readers.length > 1 || (readers.length === 1 && readers[0] !== next)
+  const mobility = maker && opDef(maker.kind).reclaimed ? 'reclaimed' : waits ? 'temporary' : 'movable'
+  return { mobility, readers: readers.length }
 }
 
 interface PointSpan {
@@ -89,8 +92,14 @@ export const requestsOf = (plan: Plan): readonly Request[] => {
   const mobilityIn = (m: Mobility, { from }: PointSpan): Mobility => (m === 'temporary' && from >= backward ? 'movable' : m)
   return plan.cells
     .flatMap((c) => {
-      const mobility = mobilityOf(plan, c)
-      return livesOf(c).map((life) => ({ ...life, label: c.label, bytes: c.bytes, mobility: mobilityIn(mobility, life) }))
+      const { mobility, readers } = classOf(plan, c)
+      return livesOf(c).map((life) => ({
+        ...life,
+        label: c.label,
+        bytes: c.bytes,
+        mobility: mobilityIn(mobility, life),
+        readers,
+      }))
     })
     .map((request, id): Request => ({ id, ...request }))
 }
