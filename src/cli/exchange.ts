@@ -54,12 +54,13 @@ export const exportModel = (model: string | undefined, o: ExportCommandOptions, 
 export interface ImportCommandOptions extends Omit<InputOptions, 'classes'> {
   readonly out?: string
   readonly save?: string
+  readonly output?: string
   readonly listUnsupported?: boolean
 }
 
 const listed = (file: string, o: ImportCommandOptions, out: Output): Done =>
   pipe(
-    unsupportedIn(file, { image: o.image, batch: o.batch }),
+    unsupportedIn(file, { image: o.image, batch: o.batch, output: o.output }),
     E.map((found) => {
       const lines = [...found].map(([node, why]) => `${node}: ${why}`)
       return out.answer(
@@ -88,7 +89,7 @@ const imported = (file: string, o: ImportCommandOptions, out: Output): Done =>
       () => usage(`import takes an ONNX file or a .pt2 file of torch.export.save, but '${file}' is a model file`),
     ),
     E.tap(() => E.right(live.show(`reading ${file}`))),
-    E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch }, flagOf)),
+    E.flatMap((to) => importing(file, { out: to, save: o.save, image: o.image, batch: o.batch, output: o.output }, flagOf)),
     E.map((made) => {
       if (made.copied.length > 0)
         note(`several layers share these weights; each gets its own copy: ${made.copied.slice(0, 12).join(', ')}`)

@@ -567,6 +567,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     sizeOptions(c.argument('<file>', 'an ONNX file, or a .pt2 file of torch.export.save'))
       .option('--out <file>', 'TypeScript model file to write')
       .option('--save <file>', 'weights file to write (default: beside --out, as .safetensors)')
+      .option('--output <name>', 'value that becomes the output: one of several, or an inner one')
       .option('--list-unsupported', 'list all unsupported nodes, and write nothing')
       .action((file, o) => run((out) => exchange().importModel(file, o, out))),
   setup: (c, run) =>

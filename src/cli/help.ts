@@ -5,7 +5,17 @@ import type { CommandName } from './commands'
 
 /** The groups in the order of the help. Flags without a group come last, under "Options:". */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  'Model:': ['--template', '--image', '--batch', '--classes', '--net', '--weights', '--weights-skip', '--weights-strip'],
+  'Model:': [
+    '--template',
+    '--image',
+    '--batch',
+    '--classes',
+    '--output',
+    '--net',
+    '--weights',
+    '--weights-skip',
+    '--weights-strip',
+  ],
   'Data:': [
     '--data',
     '--strict-data',

@@ -10,7 +10,7 @@ import { elementsOf, sameShape } from '../../staging/core/box'
 import type { SpillwayError } from '../errors/errors'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
-import { listOf, numeric, path, withValues } from '../../staging/core/values'
+import { listOf, numeric, path, text, withValues } from '../../staging/core/values'
 import { orThrow } from '../errors/exceptions'
 import { checkedPlaces, reading, writing } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
@@ -48,14 +48,22 @@ export interface ImportOptions {
   readonly image?: readonly [height: number, width: number] | undefined
   /** Images per step. Default: as in the file, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
   readonly batch?: number | undefined
+  /**
+   * Name of the value that becomes the output. Default: the only output of the file. It can be an inner value, such as
+   * the features before a head. Layers that it does not need are left out.
+   *
+   * @example importOnnx('net.onnx', { out: 'my-net.ts', output: 'features' })
+   */
+  readonly output?: string | undefined
 }
 const OPTIONS = withValues(
-  optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch'),
+  optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch', 'output'),
   {
     out: path,
     save: path,
     image: listOf('[height, width] in pixels', (u) => typeof u === 'number'),
     batch: numeric('whole numbers of at least 1'),
+    output: text,
   },
   { required: ['out'] },
 )
@@ -125,14 +133,15 @@ export const openModel = (path: string): Either<SpillwayError, OnnxFile> =>
     E.flatMap((isZip) => (isZip ? pipe(readProgram(path), E.map(asOnnx)) : readOnnx(path))),
   )
 
-type Sizes = Pick<ImportOptions, 'image' | 'batch'>
-const override = (o: Sizes) => ({
+type Choice = Pick<ImportOptions, 'image' | 'batch' | 'output'>
+const override = (o: Choice) => ({
   ...(o.image ? { height: o.image[0], width: o.image[1] } : {}),
   ...(o.batch ? { batch: o.batch } : {}),
+  output: o.output,
 })
 
 /** The nodes of a file that are refused, each with its reason. */
-export const unsupportedIn = (path: string, o: Sizes): Either<SpillwayError, ReadonlyMap<string, string>> =>
+export const unsupportedIn = (path: string, o: Choice): Either<SpillwayError, ReadonlyMap<string, string>> =>
   pipe(
     openModel(path),
     E.flatMap((file) => {
@@ -149,7 +158,7 @@ export const unsupportedIn = (path: string, o: Sizes): Either<SpillwayError, Rea
   )
 
 /** An ONNX file as a model, before anything is written. */
-export const importedFrom = (file: OnnxFile, o: Sizes): Either<SpillwayError, Imported> =>
+export const importedFrom = (file: OnnxFile, o: Choice): Either<SpillwayError, Imported> =>
   pipe(
     takeOnnx(file, override(o)),
     E.bindTo('taken'),

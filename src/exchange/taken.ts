@@ -343,23 +343,49 @@ const inputOf = (
   return E.right({ name: input.name ?? '', shape: [batch, c, height, width], isBytes, isOfOneImage: b === 1 })
 }
 
-const outputOf = (r: Reading): number => {
-  const outputs = r.file.graph.output ?? []
-  if (outputs.length !== 1)
-    return refuse(
-      `it has ${outputs.length} outputs${outputs.length > 1 ? ` (${outputs.map((v) => v.name).join(', ')})` : ''}; allowed: one`,
-    )
-  const s = r.symbolOf(outputs[0]!.name ?? '')
+/** The value that becomes the output: the only one of the file, or the one with this name. */
+const outputName = (file: OnnxFile, wanted: string | undefined): Either<SpillwayError, string> => {
+  const outputs = (file.graph.output ?? []).map((v) => v.name ?? '')
+  const list = outputs.join(', ')
+  if (wanted === undefined)
+    return outputs.length === 1
+      ? E.right(outputs[0]!)
+      : E.left(file.refused(`it has ${outputs.length} outputs (${list}); choose one, e.g. --output ${outputs[0] ?? 'y'}`))
+  return (file.graph.node ?? []).some((n) => n.output?.includes(wanted))
+    ? E.right(wanted)
+    : E.left(file.refused(`no node has the output '${wanted}'; the outputs of the file: ${list}`))
+}
+
+/** The nodes that compute a value, in the order of the file. */
+const nodesOf = (file: OnnxFile, output: string): readonly NodeProto[] => {
+  const needed = new Set([output])
+  const nodes = [...(file.graph.node ?? [])].reverse().filter((n) => {
+    const isNeeded = n.output?.some((v) => needed.has(v)) ?? false
+    if (isNeeded) for (const v of n.input ?? []) needed.add(v)
+    return isNeeded
+  })
+  return nodes.reverse()
+}
+
+const outputOf = (r: Reading, name: string): number => {
+  const s = r.symbolOf(name)
   if (s.tag === 'odd') throw new Odd(s.node, s.why)
   if (s.tag === 'pixels') return r.numbersOfBytes(s).step
   if (s.tag !== 'data') return refuse('its output is not computed by layers')
   return r.rollOf(s.step).every((n) => n === 0) ? s.step : refuse('its output is rolled; allowed: values that are rolled back')
 }
 
+/** Sizes of the input, and the value that becomes the output. */
+export interface ImportChoice extends InputOverride {
+  readonly output?: string | undefined
+}
+
 /** Reads a file's nodes one by one. With `found`, it collects the refused nodes and goes on with their declared results. */
-export const takeOnnx = (file: OnnxFile, o: InputOverride, found?: Map<string, string>): Either<SpillwayError, Taken> => {
+export const takeOnnx = (file: OnnxFile, o: ImportChoice, found?: Map<string, string>): Either<SpillwayError, Taken> => {
   const input = inputOf(file, o)
   if (E.isLeft(input)) return input
+  const output = outputName(file, o.output)
+  if (E.isLeft(output)) return output
   const r = new Reading(file, input.right.name, input.right.shape, input.right.isBytes, input.right.isOfOneImage)
   let node: NodeProto | undefined
   try {
@@ -368,7 +394,7 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride, found?: Map<string, s
       if (E.isLeft(tensor)) return tensor
       r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
     }
-    for (node of file.graph.node ?? []) {
+    for (node of nodesOf(file, output.right)) {
       try {
         takeNode(r, node)
       } catch (e) {
@@ -382,7 +408,7 @@ export const takeOnnx = (file: OnnxFile, o: InputOverride, found?: Map<string, s
     return E.right({
       input: input.right.shape,
       steps: r.steps,
-      output: outputOf(r),
+      output: outputOf(r, output.right),
       parameters: r.parameters,
       copied: [...r.copied],
       constants: [...r.constants],

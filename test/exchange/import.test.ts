@@ -514,7 +514,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   ],
   'two outputs': [
     { ...nodes(node('Relu', ['x'], 'y')), output: [value('y'), value('x')] },
-    /it has 2 outputs \(y, x\); allowed: one/,
+    /it has 2 outputs \(y, x\); choose one, e\.g\. --output y/,
   ],
   'two inputs': [
     { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 1, 4, 8, 8), value('z', 1)] },
@@ -625,6 +625,41 @@ test('five hundred damaged files: each is taken or refused in words', () => {
     assert.ok(words.length > 20 && !/undefined|\bat \S+:\d+|TypeError|RangeError/.test(words), words)
   }
   assert.ok(refused > 100, `${refused} were refused`)
+})
+
+test('one of several outputs, or an inner value, with the layers that it needs', () => {
+  const list = [
+    node('Conv', ['x', 'k3'], 'features'),
+    node('Relu', ['features'], 'y'),
+    node('Conv', ['features', 'k1'], 'aux'),
+    node('TopK', ['features'], 'rest'),
+  ]
+  const file = written({
+    ...nodes(...list),
+    initializer: [...CONSTANTS, weight('k3', 4, 4, 3, 3), weight('k1', 2, 4, 1, 1)],
+    output: [value('y'), value('aux')],
+  })
+  const made = (output: string, name: string) => got(tryImportOnnx(file, { out: join(folder, `${name}.ts`), output }))
+  assert.equal(
+    [made('y', 'main').output, made('aux', 'side').output],
+    [
+      [1, 4, 6, 6],
+      [1, 2, 6, 6],
+    ],
+  )
+  assert.equal([made('y', 'main').layers, made('features', 'inner').layers], [2, 1])
+  assert.match(
+    refusal(tryImportOnnx(file, { out: join(folder, 'no.ts') })),
+    /it has 2 outputs \(y, aux\); choose one, e\.g\. --output y/,
+  )
+  assert.match(
+    refusal(tryImportOnnx(file, { out: join(folder, 'no.ts'), output: 'z' })),
+    /no node has the output 'z'; the outputs of the file: y, aux/,
+  )
+  assert.match(
+    refusal(tryImportOnnx(file, { out: join(folder, 'no.ts'), output: 'rest' })),
+    /\(TopK\): this operator is not supported/,
+  )
 })
 
 test('nothing is written of what is refused', () => {
