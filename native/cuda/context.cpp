@@ -82,7 +82,6 @@ Context::~Context() {
     if (e) cudaEventDestroy(e);
   for (cudaStream_t s : streams_)
     if (s) cudaStreamDestroy(s);
-  for (void* p : pinned_) cudaFreeHost(p);
   if (step_here_) cudaFreeHost(step_here_);
   if (step_) cudaFree(step_);
   if (arrivals_) cudaFree(arrivals_);
@@ -113,14 +112,6 @@ Result<DeviceMemory> Context::memory() const {
   if (!now.ok()) return now.status();
   const auto grown = [](uint64_t from, uint64_t to) { return to > from ? to - from : 0; };
   return DeviceMemory{before_pool_, grown(before_pool_, with_pool_), grown(with_pool_, now.value().bytes), now.value().of_process};
-}
-
-Result<std::byte*> Context::pin(uint64_t bytes) {
-  void* at = nullptr;
-  if (Status s = checked(cudaHostAlloc(&at, bytes, cudaHostAllocPortable), "cudaHostAlloc"); !s.ok())
-    return within(s, "cannot allocate pinned memory of ", bytes, " bytes: ");
-  pinned_.push_back(at);
-  return static_cast<std::byte*>(at);
 }
 
 /// Before the first step of ranks, where all of them come. SPILLWAY_NCCL_ALONE: one that is alone sends to itself, to see whether NCCL

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cuda/pinned.hpp"
 #include "cuda/pool.hpp"
 #include "cuda/ranks.hpp"
 #include "runtime/device.hpp"
@@ -21,7 +22,7 @@ class Context {
   Result<std::byte*> map(const PoolLayout& layout);
   uint64_t pool_bytes() const { return pool_.bytes(); }
   Result<DeviceMemory> memory() const;
-  Result<std::byte*> pin(uint64_t bytes);
+  Result<std::byte*> pin(uint64_t bytes) { return pinned_.allocate(bytes); }
 
   Status begin_step(const StepContext& step);
   Status copy(Lane lane, void* to, const void* from, uint64_t bytes);
@@ -80,7 +81,7 @@ class Context {
   std::vector<cudaEvent_t> events_, stamps_;
   cudaEvent_t turn_[2] = {};
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<void*> pinned_;
+  Pinned pinned_;
   StepContext* step_ = nullptr;               // on the device
   StepContext* step_here_ = nullptr;          // pinned
   uint32_t* arrivals_ = nullptr;              // on the device

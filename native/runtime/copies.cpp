@@ -1,6 +1,7 @@
 // Worked example, asynchronous: COPY_OUT records "started" on compute, has the out lane wait for it, copies, records its
 // event there; its WAIT has the compute lane wait for the event. The host has only enqueued. By a thread: the thread has
-// the far lane wait for "started", brings each piece into a pinned bounce buffer, and writes it to the spill file.
+// the far lane wait for "started", brings each piece into a pinned bounce buffer, and writes it to the spill file, while the
+// pieces before it are still being written.
 #include "runtime/copies.hpp"
 
 #include <algorithm>
@@ -17,30 +18,37 @@ bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::swap_in; 
 
 }  // namespace
 
-/// One direction between the pages and the lower tier. If the host can address the pages, the tier has several parts in
-/// flight. Copies from the source, to the sink or through a bounce buffer are complete when start() returns.
+/// One direction between the pages and the lower tier. The tier has several parts in flight: in the pages themselves if the host can
+/// address them, otherwise in pinned bounce buffers. Copies from the source and to the sink are complete when start() returns.
 class Copies::TierMover final : public Mover {
  public:
-  TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) {
+  TierMover(Copies& copies, bool out, std::byte* bounces)
+      : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) {
     under_way_.reserve(MOST_PIECES);
+    for (uint32_t i = 0; bounces && i < channel_.room(); i++) free_.push_back(bounces + i * channel_.part_bytes());
   }
-  uint64_t piece_bytes() const override { return copies_.device_.asynchronous() ? COPY_PIECE_BYTES : channel_.part_bytes(); }
+  uint64_t piece_bytes() const override { return channel_.part_bytes(); }
 
   /// Copies of a stream are in order: one that meets bytes of the tier which are under way waits for them.
   bool has_room(const CopyJob& job, uint64_t lo, uint64_t hi) const override {
     const TransferRecord& t = transfer(job);
-    if (!by_parts(t)) return !ended_;
+    if (ended_) return false;
+    if (!t.with_tier()) return !bounces() || !free_.empty();
     const uint64_t from = copies_.far(t, lo), to = copies_.far(t, hi);
     const auto meets = [&](const UnderWay& u) { return u.from < to && from < u.to; };
-    return channel_.room() > 0 && std::none_of(under_way_.begin(), under_way_.end(), meets);
+    return channel_.room() > 0 && (!bounces() || !free_.empty()) && std::none_of(under_way_.begin(), under_way_.end(), meets);
   }
   void start(uint64_t tag, const CopyJob& job, uint64_t lo, uint64_t hi) override {
     const TransferRecord& t = transfer(job);
-    if (by_parts(t)) {
-      under_way_.push_back({tag, copies_.far(t, lo), copies_.far(t, hi)});
-      return channel_.start(tag, {copies_.far(t, lo), copies_.pages_.at(t.buffer, t.offset + lo), hi - lo});
+    std::byte* const at = bounces() ? take() : copies_.pages_.at(t.buffer, t.offset + lo);
+    Status s = out_ ? copies_.leave(job, lo, at, hi - lo) : Status{};
+    if (s.ok() && t.with_tier()) {
+      under_way_.push_back({tag, copies_.far(t, lo), copies_.far(t, hi), job, lo, at});
+      return channel_.start(tag, {copies_.far(t, lo), at, hi - lo});
     }
-    moved_ = {tag, out_ ? copies_.move_out(job, lo, hi) : copies_.move_in(job, lo, hi)};
+    if (s.ok()) s = out_ ? copies_.hand_out(job, lo, at, hi - lo) : copies_.feed(job, lo, at, hi - lo);
+    give(at);
+    moved_ = {tag, std::move(s)};
     ended_ = true;
   }
   Moved finish() override {
@@ -49,21 +57,36 @@ class Copies::TierMover final : public Mover {
       return std::move(moved_);
     }
     Moved m = channel_.finish();
-    std::erase_if(under_way_, [&](const UnderWay& u) { return u.tag == m.tag; });
+    const auto u = std::find_if(under_way_.begin(), under_way_.end(), [&](const UnderWay& w) { return w.tag == m.tag; });
+    if (m.status.ok() && !out_) m.status = copies_.arrive(u->job, u->lo, u->at, u->to - u->from);
+    give(u->at);
+    under_way_.erase(u);
     return m;
   }
 
  private:
   struct UnderWay {
     uint64_t tag, from, to;
+    CopyJob job;
+    uint64_t lo;
+    std::byte* at;
   };
   const TransferRecord& transfer(const CopyJob& job) const { return copies_.tape_.transfers[job.transfer]; }
-  bool by_parts(const TransferRecord& t) const { return !copies_.device_.asynchronous() && t.with_tier(); }
+  bool bounces() const { return copies_.device_.asynchronous(); }
+  std::byte* take() {
+    std::byte* const at = free_.back();
+    free_.pop_back();
+    return at;
+  }
+  void give(std::byte* at) {
+    if (bounces()) free_.push_back(at);
+  }
 
   Copies& copies_;
   const bool out_;
   Channel& channel_;
   std::vector<UnderWay> under_way_;
+  std::vector<std::byte*> free_;  // bounce buffers
   Moved moved_;
   bool ended_ = false;
 };
@@ -86,20 +109,23 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
     c->fed_[instr.b] = tape.transfers[instr.a].from_source();
     threads |= c->by_thread_[instr.b];
   }
-  if (threads && device.asynchronous()) {
-    for (std::byte** bounce : {&c->bounce_out_, &c->bounce_in_}) {
-      const Result<std::byte*> pinned = device.pin(COPY_PIECE_BYTES);
-      if (!pinned.ok()) return pinned.status();
-      *bounce = pinned.value();
-    }
+  std::byte* bounces[2] = {nullptr, nullptr};
+  for (size_t i = 0; i < 2 && threads && device.asynchronous(); i++) {
+    const Channel& channel = i == 0 ? tier.rest->out() : tier.rest->in();
+    const Result<std::byte*> pinned = device.pin(channel.room() * channel.part_bytes());
+    if (!pinned.ok()) return pinned.status();
+    bounces[i] = pinned.value();
   }
-  c->start_threads(processors);
+  c->start_threads(processors, bounces[0], bounces[1]);
   return c;
 }
 
-void Copies::start_threads(const Processors& processors) {
-  out_.emplace(StreamId::out, count_tag(tape_, Tag::swap_out), throttle_.out, std::make_unique<TierMover>(*this, true), processors);
-  in_.emplace(StreamId::in, count_tag(tape_, Tag::swap_in), throttle_.in, std::make_unique<TierMover>(*this, false), processors);
+void Copies::start_threads(const Processors& processors, std::byte* out, std::byte* in) {
+  const auto open = [&](std::optional<CopyStream>& stream, StreamId id, Tag tag, double rate, std::byte* bounces) {
+    stream.emplace(id, count_tag(tape_, tag), rate, std::make_unique<TierMover>(*this, id == StreamId::out, bounces), processors);
+  };
+  open(out_, StreamId::out, Tag::swap_out, throttle_.out, out);
+  open(in_, StreamId::in, Tag::swap_in, throttle_.in, in);
 }
 
 /// Returns true if the device's own lanes can copy it.
@@ -167,43 +193,37 @@ Status Copies::join() {
   return {};
 }
 
-Status Copies::write_far(const TransferRecord& t, uint64_t lo, const std::byte* from, uint64_t bytes) {
-  return t.to_sink() ? sink_->write(t.binding, t.far_offset + lo, {from, bytes}) : tier_.rest->write(far(t, lo), from, bytes);
-}
-
-/// To the sink, or through a bounce buffer where the host does not see the pages.
-Status Copies::move_out(const CopyJob& job, uint64_t lo, uint64_t hi) {
+/// From the pages to a bounce buffer, after the work that wrote them; nothing where the host sees the pages.
+Status Copies::leave(const CopyJob& job, uint64_t lo, std::byte* at, uint64_t bytes) {
+  if (!device_.asynchronous()) return {};
   const TransferRecord& t = tape_.transfers[job.transfer];
-  if (!device_.asynchronous()) return write_far(t, lo, pages_.at(t.buffer, t.offset + lo), hi - lo);
-  Status s = lo == 0 ? device_.wait(Lane::far_out, started(event_of_[job.instruction])) : Status{};
-  if (s.ok()) s = device_.copy(Lane::far_out, bounce_out_, pages_.at(t.buffer, t.offset + lo), hi - lo);
-  if (s.ok()) s = device_.finish(Lane::far_out);
-  return s.ok() ? write_far(t, lo, bounce_out_, hi - lo) : s;
+  Status s = device_.wait(Lane::far_out, started(event_of_[job.instruction]));
+  if (s.ok()) s = device_.copy(Lane::far_out, at, pages_.at(t.buffer, t.offset + lo), bytes);
+  return s.ok() ? device_.finish(Lane::far_out) : s;
 }
 
-Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes) {
-  if (t.with_tier()) return tier_.rest->read(far(t, lo), into, bytes);
-  return source_->read(t.binding, step, t.far_offset + lo, {into, bytes});
+/// The way back: a part is read while earlier work may still use the pages, and goes there after it.
+Status Copies::arrive(const CopyJob& job, uint64_t lo, const std::byte* at, uint64_t bytes) {
+  if (!device_.asynchronous()) return {};
+  const TransferRecord& t = tape_.transfers[job.transfer];
+  Status s = device_.wait(Lane::far_in, started(event_of_[job.instruction]));
+  if (s.ok()) s = device_.copy(Lane::far_in, pages_.at(t.buffer, t.offset + lo), at, bytes);
+  return s.ok() ? device_.finish(Lane::far_in) : s;
 }
 
-Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
-  if (!tape_.transfers[job.transfer].from_source()) return bring_in(job, lo, hi);
+Status Copies::hand_out(const CopyJob& job, uint64_t lo, const std::byte* at, uint64_t bytes) {
+  const TransferRecord& t = tape_.transfers[job.transfer];
+  return sink_->write(t.binding, t.far_offset + lo, {at, bytes});
+}
+
+Status Copies::feed(const CopyJob& job, uint64_t lo, std::byte* at, uint64_t bytes) {
+  const TransferRecord& t = tape_.transfers[job.transfer];
   Feeding& feeding = feeding_[event_of_[job.instruction]];
   if (lo == 0) feeding.from = Clock::now();
-  Status s = bring_in(job, lo, hi);
+  Status s = source_->read(t.binding, job.step, t.far_offset + lo, {at, bytes});
+  if (s.ok()) s = arrive(job, lo, at, bytes);
   feeding.until = Clock::now();
   return s;
-}
-
-/// From the source, or through a bounce buffer.
-Status Copies::bring_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
-  const TransferRecord& t = tape_.transfers[job.transfer];
-  std::byte* const here = pages_.at(t.buffer, t.offset + lo);
-  if (!device_.asynchronous()) return read_far(t, job.step, lo, here, hi - lo);
-  Status s = read_far(t, job.step, lo, bounce_in_, hi - lo);
-  if (s.ok() && lo == 0) s = device_.wait(Lane::far_in, started(event_of_[job.instruction]));
-  if (s.ok()) s = device_.copy(Lane::far_in, here, bounce_in_, hi - lo);
-  return s.ok() ? device_.finish(Lane::far_in) : s;
 }
 
 void Copies::begin_run(Source* source, Sink* sink, uint64_t first_step, uint64_t last_step) {

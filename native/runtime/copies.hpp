@@ -77,13 +77,12 @@ class Copies {
         feeding_(tape.events) {}
   bool reached(const TransferRecord& t) const;
   class TierMover;
-  void start_threads(const Processors& processors);
+  void start_threads(const Processors& processors, std::byte* out, std::byte* in);
   Status on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped);
-  Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
-  Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
-  Status bring_in(const CopyJob& job, uint64_t lo, uint64_t hi);
-  Status write_far(const TransferRecord& t, uint64_t lo, const std::byte* from, uint64_t bytes);
-  Status read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes);
+  Status leave(const CopyJob& job, uint64_t lo, std::byte* at, uint64_t bytes);
+  Status arrive(const CopyJob& job, uint64_t lo, const std::byte* at, uint64_t bytes);
+  Status hand_out(const CopyJob& job, uint64_t lo, const std::byte* at, uint64_t bytes);
+  Status feed(const CopyJob& job, uint64_t lo, std::byte* at, uint64_t bytes);
   uint64_t far(const TransferRecord& t, uint64_t lo) const { return t.far_offset - tier_.pinned_bytes + lo; }
   uint32_t started(uint32_t event) const { return tape_.events + event; }
   uint32_t joined(Lane lane) const { return 2 * tape_.events + uint32_t(lane); }
@@ -101,10 +100,8 @@ class Copies {
   struct Feeding {
     Clock::time_point from, until;
   };
-  std::vector<Feeding> feeding_;     // by event: when the thread read the source; written before the event is complete
-  std::vector<uint32_t> event_of_;   // by instruction index of a COPY; used by the threads
-  std::byte* bounce_out_ = nullptr;  // pinned, a piece each; only where the host cannot see the pages
-  std::byte* bounce_in_ = nullptr;
+  std::vector<Feeding> feeding_;    // by event: when the thread read the source; written before the event is complete
+  std::vector<uint32_t> event_of_;  // by instruction index of a COPY; used by the threads
   uint32_t part_ = 0;
   std::optional<CopyStream> out_, in_;  // last: their threads use the others
 };

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -90,6 +91,52 @@ void bits_do_not_depend_on_the_order_of_streams() {
       }
   }
   order(0);
+}
+
+/// Requests of a spill file, and how many of them found no other under way.
+struct Counts {
+  std::atomic<uint32_t> all, alone;
+};
+Counts writes, reads;
+
+class Counted final : public Requests {
+ public:
+  explicit Counted(std::unique_ptr<Requests> own) : own_(std::move(own)) {}
+  void submit(uint32_t slot, const Request& r) override {
+    Counts& c = r.write ? writes : reads;
+    c.all++;
+    if (under_way_++ == 0) c.alone++;
+    own_->submit(slot, r);
+  }
+  Completion wait() override {
+    under_way_--;
+    return own_->wait();
+  }
+
+ private:
+  std::unique_ptr<Requests> own_;
+  uint32_t under_way_ = 0;
+};
+
+Result<std::unique_ptr<Requests>> open_counted(int fd, uint32_t depth) {
+  Result<std::unique_ptr<Requests>> own = open_request_threads(fd, depth);
+  if (!own.ok()) return own.status();
+  return std::unique_ptr<Requests>(std::make_unique<Counted>(std::move(own).value()));
+}
+
+/// A copy of many parts to the disk never waits for all of them before its next part. The bits are those of a tier in memory.
+void disk_stays_busy() {
+  const Directory d;
+  const TapeBuilder tape =
+      with_workspace(classifier(true, DType::f32, {.batch = 8, .channels = 3, .height = 480, .width = 640, .classes = 5}));
+  const auto weights = [&](const SessionOptions& options) {
+    Opened o = open_session(tape, options, 5);
+    CHECK(run(o, {.steps = 2, .seed = 3}).status.ok());
+    return bytes_of(o, "head.weight");
+  };
+  const std::vector<std::byte> expected = weights({.device = cuda()});
+  CHECK(weights({.device = cuda(), .spill_directory = d.path, .host_bytes = 0, .open_requests = open_counted}) == expected);
+  CHECK(writes.all > 6 * writes.alone && reads.all > 6 * reads.alone);
 }
 
 /// f in a process of its own, which has called nothing of CUDA before. Out: its exit code, 100 + n for a signal.
@@ -381,6 +428,7 @@ int main() {
   test("nothing is left", nothing_is_left);
   test("nothing is called at the end", nothing_is_called_at_the_end);
   test("bits do not depend on the order of streams", bits_do_not_depend_on_the_order_of_streams);
+  test("the disk stays busy", disk_stays_busy);
   test("without graphs", without_graphs);
   test("ends with work under way", ends_with_work_under_way);
   test("the link is measured", link_is_measured);

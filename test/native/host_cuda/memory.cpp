@@ -197,6 +197,12 @@ bool free_pinned(void* p) {
   return true;
 }
 
+bool register_pinned(void* p, uint64_t bytes) {
+  return kind_of(p, bytes) == Kind::pageable && memory().pinned.emplace(word(p), bytes).second;
+}
+
+bool unregister_pinned(void* p) { return memory().pinned.erase(word(p)) == 1; }
+
 uint64_t live_memory() {
   Memory& m = memory();
   uint64_t n = m.physical.size() + m.ranges.size() + m.pinned.size();

@@ -32,6 +32,9 @@ void* allocate_pinned(uint64_t bytes);
 /// False when there is nothing of that kind there.
 bool free_device(void* at);
 bool free_pinned(void* at);
+/// Memory of the caller; false if it is registered already.
+bool register_pinned(void* at, uint64_t bytes);
+bool unregister_pinned(void* at);
 
 uint64_t total_bytes();
 uint64_t taken_bytes();

@@ -238,6 +238,20 @@ cudaError_t cudaFreeHost(void* at) {
   return cudaSuccess;
 }
 
+cudaError_t cudaHostRegister(void* at, size_t bytes, unsigned int) {
+  ENTER("cudaHostRegister", cudaErrorNotSupported)
+  OUTSIDE
+  return register_pinned(at, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+}
+
+cudaError_t cudaHostUnregister(void* at) {
+  ENTER("cudaHostUnregister", cudaErrorUnknown)
+  OUTSIDE
+  drain_all();
+  if (!unregister_pinned(at)) broken("what is unregistered is registered", "cudaHostUnregister");
+  return cudaSuccess;
+}
+
 /// Memory that is not pinned: it is read at once, and written by the end of the call.
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
   ENTER("cudaMemsetAsync", cudaErrorUnknown)
