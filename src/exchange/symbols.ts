@@ -74,6 +74,10 @@ export type Meaning =
       readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole'
       readonly weight: Weight
       readonly eps: number
+      /** Its means are those of columns. */
+      readonly ofColumns?: boolean
+      /** The factor of each output channel. */
+      readonly gain?: Weight | undefined
     }
   | { readonly tag: 'array'; readonly array: Constants }
   /** Neighbouring rows or columns of a value. */

@@ -1,5 +1,5 @@
 // Standardised weights, from ONNX nodes: (w − mean)/√(variance + eps) for each output channel, in single steps or as PyTorch's batch norm of the weight's
-// rows in training mode. In: a node that reads a weight. Out: the next part of the standardisation; false if the node is none. Invariant: only a
+// rows in training mode, also times a gain for each channel. In: a node that reads a weight. Out: the next part of the standardisation; false if the node is none. Invariant: only a
 // convolution reads the whole of it, which becomes its option `standardize`.
 import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
@@ -22,7 +22,7 @@ const isWeight = (r: Reading, i: number, w: Weight): boolean => {
   return s.tag === 'weight' && s.weight.tensor === w.tensor
 }
 
-/** Rows of a weight, one for each output channel: [1,O,I·kH·kW]. */
+/** Rows of a weight, one for each output channel: [1,O,I·kH·kW]. PyTorch's older exporter writes columns, too, and only for means. */
 const isRows = ({ dims }: Weight): boolean => dims.length === 3 && dims[0] === 1
 
 /** The mean of each output channel of a weight. */
@@ -32,8 +32,8 @@ const mean = (r: Reading): boolean => {
   const weight = part?.part === 'square' ? part.weight : s.tag === 'weight' ? s.weight : undefined
   const axes = positive(axesOf(r) ?? [], weight?.dims.length ?? 0).join()
   const isWhole = weight?.dims.length === 4 && axes === '1,2,3' && r.int('keepdims', 1) === 1
-  if (weight === undefined || !(isWhole || (isRows(weight) && axes === '0,2'))) return false
-  return put(r, part ? { ...part, part: 'variance' } : { part: 'mean', weight, eps: 0 })
+  if (weight === undefined || !(isWhole || (isRows(weight) && ['0,1', '0,2'].includes(axes)))) return false
+  return put(r, part ? { ...part, part: 'variance' } : { part: 'mean', weight, eps: 0, ofColumns: axes === '0,1' })
 }
 
 const filled = (w: Weight, n: number): boolean => numbersOf(w.tensor)?.every((v) => v === n) ?? false
@@ -44,11 +44,14 @@ const batchNorm = (r: Reading): boolean => {
   if (s.tag !== 'weight' || !isRows(s.weight)) return false
   const [means, variance] = [partOf(r, 3), partOf(r, 4)]
   const isOwn =
-    means?.part === 'mean' && variance?.part === 'variance' && [means, variance].every((p) => isWeight(r, 0, p.weight))
+    means?.part === 'mean' &&
+    variance?.part === 'variance' &&
+    [means, variance].every((p) => !p.ofColumns && isWeight(r, 0, p.weight))
   if (!isOwn && r.int('training_mode', 0) !== 1) return false
   const [scale, shift] = [r.symbol(1), r.symbol(2)]
-  if (scale.tag !== 'weight' || shift.tag !== 'weight' || !filled(scale.weight, 1) || !filled(shift.weight, 0)) return false
-  return put(r, { part: 'whole', weight: s.weight, eps: r.float('epsilon', 1e-5) })
+  if (scale.tag !== 'weight' || shift.tag !== 'weight' || !filled(shift.weight, 0)) return false
+  const gain = filled(scale.weight, 1) ? undefined : scale.weight
+  return put(r, { part: 'whole', weight: s.weight, eps: r.float('epsilon', 1e-5), gain })
 }
 
 const PARTS: Readonly<Record<string, (r: Reading) => boolean>> = {
@@ -72,7 +75,9 @@ const PARTS: Readonly<Record<string, (r: Reading) => boolean>> = {
   },
   Div: (r) => {
     const [a, b] = [partOf(r, 0), partOf(r, 1)]
-    return a?.part === 'centred' && b?.part === 'deviation' && a.weight === b.weight && put(r, { ...b, part: 'whole' })
+    return (
+      a?.part === 'centred' && b?.part === 'deviation' && a.weight === b.weight && !b.ofColumns && put(r, { ...b, part: 'whole' })
+    )
   },
   BatchNormalization: batchNorm,
   Reshape: (r) => {

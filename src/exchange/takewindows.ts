@@ -1,6 +1,6 @@
 // Convolutions, pools, padding and resizing, from ONNX nodes. In: the current node. Out: its layer. Invariant: padding of all kinds becomes numbers
 // of each side; padding that the layer cannot have is refused.
-import { avgPool, conv2d, convTranspose2d, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
+import { avgPool, bias, conv2d, convTranspose2d, layerScale, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
 import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
@@ -80,11 +80,11 @@ export const convolution = (r: Reading): void => {
   const pads = plus(padsOf(r, from, kernel, stride, dilation), around)
   const groups = r.int('group', 1)
   const out = weight.dims[0]!
-  const bias = r.has(2) ? r.weight(2) : undefined
-  const name = r.named(weight, bias)
+  const name = r.named(weight, r.has(2) ? r.weight(2) : undefined)
   const isPixel = weight.tensor.dims.length === 2
   r.parameter(`${name}.weight`, weight, isPixel ? weight.dims.slice(0, 2) : weight.dims)
-  const options = { bias: biased(r, name, 2, out) }
+  const gain = isStandard ? standard.gain : undefined
+  const options = { bias: gain ? false : biased(r, name, 2, out) }
   const plain = [...kernel, ...stride, ...dilation, groups].every((n) => n === 1) && pads.every((n) => n === 0)
   const usual = padOf('same', extent(kernel), extent(dilation))
   const isUsual = [usual.top, usual.left, usual.bottom, usual.right].every((n, i) => n === pads[i])
@@ -99,7 +99,16 @@ export const convolution = (r: Reading): void => {
   const layer: Net = isPixel && plain ? pixelLinear(name, out, options) : conv2d(name, out, extent(kernel), given)
   if (weight.dims[1]! * groups !== r.shape(from)[1])
     refuse(`its weight is for ${weight.dims[1]! * groups} channels, its input has ${r.shape(from)[1]}`)
-  r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
+  const step = r.layer(layer, from)
+  r.is({ tag: 'data', step: gain ? gained(r, name, step, gain) : step, form: 'image' })
+}
+
+/** A convolution of a standardised weight with a gain: the factor and the bias of each channel are layers behind it. */
+const gained = (r: Reading, name: string, step: number, gain: Weight): number => {
+  const channels = r.shape(step)[1]
+  r.parameter(`${name}.gain`, gain, [channels, 1, 1])
+  const scaled = r.layer(layerScale(`${name}.gain`), step)
+  return biased(r, name, 2, channels) ? r.layer(bias(`${name}.bias`), scaled) : scaled
 }
 
 export const transposedConvolution = (r: Reading): void => {

@@ -224,7 +224,8 @@ const CONSTANTS = [
   int64s('[1,4,-1]', 1, 4, -1),
   int64s('[0,2]', 0, 2),
   int64s('[4,4,3,3]', 4, 4, 3, 3),
-  ...[0, 1].map((n) => ({
+  weight('columns', 1, 36, 4),
+  ...[0, 1, 2, 3].map((n) => ({
     name: `four of ${n}`,
     dims: [4],
     dataType: ELEMENT.FLOAT,
@@ -290,6 +291,20 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
       node('Conv', ['x', 'c'], 'y', [ints('pads', 1, 1, 1, 1)]),
     ],
     "conv2d('y_s', 4, 3, { standardize: 0.00001, bias: false })",
+  ],
+  'standardised weights with a gain, as the older exporter writes them: means of columns that nobody reads': [
+    [
+      node('Reshape', ['k', '[1,4,-1]'], 'a'),
+      node('ReduceMean', ['columns'], 'm', [ints('axes', 0, 1), { ...axis1, name: 'keepdims', i: 0 }]),
+      node('ReduceMean', ['columns'], 'n', [ints('axes', 0, 1)]),
+      node('Sub', ['columns', 'n'], 's'),
+      node('Mul', ['s', 's'], 't'),
+      node('ReduceMean', ['t'], 'v', [ints('axes', 0, 1), { ...axis1, name: 'keepdims', i: 0 }]),
+      node('BatchNormalization', ['a', 'four of 2', 'four of 0', 'm', 'v'], 'b', [{ ...axis1, name: 'training_mode' }]),
+      node('Reshape', ['b', '[4,4,3,3]'], 'c'),
+      node('Conv', ['x', 'c', 'four of 3'], 'y', [ints('pads', 1, 1, 1, 1)]),
+    ],
+    "conv2d('y_s', 4, 3, { standardize: 0.00001, bias: false }), layerScale('y_s.gain'), bias('y_s.bias')",
   ],
   'standardised weights as a batch norm by the means and variances of rows': [
     [
