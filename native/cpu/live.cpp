@@ -50,8 +50,8 @@ struct Axis {
 };
 
 Axis axis_of(const ops::WindowAxis& a, bool turned) {
-  return {a.start(a.out_lo) - a.in_lo, a.stride, a.dilation, a.kernel, turned ? a.out_size : a.in_size, turned ? a.in_size : a.out_size,
-          turned};
+  return {a.start(a.out_lo) - a.in_lo,     a.stride, a.dilation, a.kernel, turned ? a.out_size : a.in_size,
+          turned ? a.in_size : a.out_size, turned};
 }
 
 /// Both axes and the numbers of channels; the weights' own order is [O,C,taps].
@@ -322,7 +322,8 @@ double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
     for (int64_t channel = 0; channel < s.read; channel++)
       for (int64_t tap = 0; tap < s.taps(); tap++)
         floats(c.outs[0])[(written * s.read + channel) * s.taps() + tap] =
-            sums[written / panel_width * s.panel_floats() + (tap * s.read + channel) * s.width(written / panel_width) + written % panel_width];
+            sums[written / panel_width * s.panel_floats() + (tap * s.read + channel) * s.width(written / panel_width) +
+                 written % panel_width];
   if (c.n_outs > 1) sum_gradients(c.ins[1], floats(c.outs[1]));
   return double(skipped) / double(s.panels() * over(s.rows.taps, tap_rows) * s.batch * s.rows.written * s.columns.written);
 }

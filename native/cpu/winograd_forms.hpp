@@ -238,7 +238,7 @@ int64_t each_part(int64_t tiles, int64_t group, bool seeks, Empty& empty, const 
     Chosen chosen{list.data(), first, 0};
     for (int64_t t = 0; t < count; t++)
       if (!empty[size_t(t)]) list[size_t(chosen.count++)] = int16_t(t);
-    // All threads have read `empty` before the next search writes it.
+        // All threads have read `empty` before the next search writes it.
 #pragma omp barrier
     body(chosen);
     total += chosen.count;

@@ -75,7 +75,8 @@ struct Convolution {
 
   template <class Body>
   int64_t each_part(Empty& empty, const Body& body) const {
-    return winograd::each_part(plan.tiles.count, plan.group, seeks, empty, [this](int64_t tile) { return skips(tile); }, body);
+    return winograd::each_part(
+        plan.tiles.count, plan.group, seeks, empty, [this](int64_t tile) { return skips(tile); }, body);
   }
 
   void pixels(const Chosen& chosen, Range group, int64_t t, Range channels, const Forms& forms) const {
@@ -208,7 +209,8 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
 template <class T>
 double convolve(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
                 void* scratch) {
-  return by_tiles(g, [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, seeks, order, src, weights, finish, dst, scratch); });
+  return by_tiles(g,
+                  [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, seeks, order, src, weights, finish, dst, scratch); });
 }
 
 template double convolve(const Geometry&, int, bool, Weights, const float*, const float*, const Finish&, float*, void*);

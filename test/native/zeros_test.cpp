@@ -1,5 +1,5 @@
-// Convolutions that skip zeros: results and both gradients equal those of `ref`, whose kernels compute all pixels, within rounding. The bits are the
-// same for one to four threads, and the reported share is 0 for an image without zeros.
+// Convolutions that skip zeros: results and both gradients equal those of `ref`, whose kernels compute all pixels, within rounding. The
+// bits are the same for one to four threads, and the reported share is 0 for an image without zeros.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -68,8 +68,8 @@ struct Ran {
 /// `seeks`: the kernel looks for zeros.
 Ran run(KernelTable table, OpKind kind, const Convolution& v, std::vector<Value> ins, std::vector<Value> outs, uint32_t way, bool seeks) {
   const double s = double(v.stride), p = double(v.pad), d = double(v.dilation);
-  const std::vector<double> attrs = kind == OpKind::conv2d_relu ? std::vector<double>{s, s, p, p, p, p, d, d, 1, 0.25}
-                                                                : std::vector<double>{s, s, p, p, p, p, d, d, 1};
+  const std::vector<double> attrs =
+      kind == OpKind::conv2d_relu ? std::vector<double>{s, s, p, p, p, p, d, d, 1, 0.25} : std::vector<double>{s, s, p, p, p, p, d, d, 1};
   Ran ran;
   StepContext step;
   step.skipped = seeks ? &ran.skipped : nullptr;
@@ -178,9 +178,10 @@ void compare(const Convolution& v, const Mask& mask, uint32_t seed) {
 int main() {
   std::mt19937 random(59);
   const std::vector<Convolution> convolutions = {
-      {1, 16, 32, 40, 40, 3, 1, 1, 1},  {2, 32, 48, 24, 41, 3, 1, 1, 1},  {1, 3, 64, 40, 40, 7, 2, 3, 1},   {1, 16, 32, 33, 40, 3, 2, 1, 1},
-      {1, 32, 64, 40, 40, 1, 2, 0, 1},  {1, 20, 36, 24, 24, 3, 2, 1, 1},  {1, 16, 16, 40, 40, 3, 1, 3, 3},  {2, 16, 33, 17, 150, 5, 3, 2, 1},
-      {1, 176, 192, 24, 24, 3, 1, 1, 1}, {1, 64, 32, 40, 300, 1, 1, 0, 1}, {1, 32, 32, 280, 280, 3, 1, 1, 1},
+      {1, 16, 32, 40, 40, 3, 1, 1, 1},  {2, 32, 48, 24, 41, 3, 1, 1, 1},   {1, 3, 64, 40, 40, 7, 2, 3, 1},
+      {1, 16, 32, 33, 40, 3, 2, 1, 1},  {1, 32, 64, 40, 40, 1, 2, 0, 1},   {1, 20, 36, 24, 24, 3, 2, 1, 1},
+      {1, 16, 16, 40, 40, 3, 1, 3, 3},  {2, 16, 33, 17, 150, 5, 3, 2, 1},  {1, 176, 192, 24, 24, 3, 1, 1, 1},
+      {1, 64, 32, 40, 300, 1, 1, 0, 1}, {1, 32, 32, 280, 280, 3, 1, 1, 1},
   };
   for (const Convolution& v : convolutions)
     for (const Mask& mask : masks(random)) {
