@@ -15,6 +15,8 @@ using namespace spillway::testing;
 
 namespace {
 
+#ifdef SPILLWAY_WITH_CPU
+
 constexpr uint32_t DIRECT = 0, WINOGRAD = 1;
 constexpr double WITHIN = 1e-4;
 
@@ -125,7 +127,7 @@ std::vector<Mask> masks(std::mt19937& random) {
   const uint32_t seed = uint32_t(random());
   return {{"full", [](int64_t, int64_t) { return false; }, false},
           {"empty", [](int64_t, int64_t) { return true; }, true},
-          {"one block", [](int64_t row, int64_t column) { return row / 8 != 1 || column / 8 != 2; }, true},
+          {"one block", [](int64_t row, int64_t column) { return row / 8 != 1 || column / 8 != 1; }, true},
           {"checkerboard", [](int64_t row, int64_t column) { return (row / 4 + column / 4) % 2 == 0; }, true},
           {"right half", [](int64_t, int64_t column) { return column < 20; }, true},
           {"blocks at random",
@@ -173,15 +175,11 @@ void compare(const Convolution& v, const Mask& mask, uint32_t seed) {
   }
 }
 
-}  // namespace
-
-int main() {
+void all_masks() {
   std::mt19937 random(59);
   const std::vector<Convolution> convolutions = {
-      {1, 16, 32, 40, 40, 3, 1, 1, 1},  {2, 32, 48, 24, 41, 3, 1, 1, 1},   {1, 3, 64, 40, 40, 7, 2, 3, 1},
-      {1, 16, 32, 33, 40, 3, 2, 1, 1},  {1, 32, 64, 40, 40, 1, 2, 0, 1},   {1, 20, 36, 24, 24, 3, 2, 1, 1},
-      {1, 16, 16, 40, 40, 3, 1, 3, 3},  {2, 16, 33, 17, 150, 5, 3, 2, 1},  {1, 176, 192, 24, 24, 3, 1, 1, 1},
-      {1, 64, 32, 40, 300, 1, 1, 0, 1}, {1, 32, 32, 280, 280, 3, 1, 1, 1},
+      {1, 16, 32, 24, 40, 3, 1, 1, 1}, {1, 3, 64, 24, 40, 7, 2, 3, 1},  {2, 16, 32, 17, 24, 3, 2, 1, 1},  {1, 32, 64, 16, 24, 1, 2, 0, 1},
+      {1, 20, 36, 16, 24, 3, 2, 1, 1}, {1, 16, 16, 24, 24, 3, 1, 3, 3}, {1, 16, 33, 17, 150, 5, 3, 2, 1}, {1, 176, 192, 16, 24, 3, 1, 1, 1},
   };
   for (const Convolution& v : convolutions)
     for (const Mask& mask : masks(random)) {
@@ -190,5 +188,19 @@ int main() {
                     long(v.out), long(v.rows), long(v.columns), long(v.kernel), long(v.stride), long(v.dilation));
       test(name, [&] { compare(v, mask, uint32_t(random())); });
     }
+  // More tiles than are searched at once.
+  test("many tiles", [&] { compare({1, 16, 16, 264, 264, 3, 1, 1, 1}, masks(random).back(), uint32_t(random())); });
+}
+
+#endif
+
+}  // namespace
+
+int main() {
+#ifdef SPILLWAY_WITH_CPU
+  all_masks();
+#else
+  test("without the cpu device nothing is checked", [] {});
+#endif
   return finish();
 }
