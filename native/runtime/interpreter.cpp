@@ -53,11 +53,13 @@ class Sent {
   uint64_t first_, second_;
 };
 
-/// Returns true if the pixels of any value are multiplied by those of one channel: by a mask, or by a gate that is rarely 0.
-bool masks_pixels(const Tape& tape) {
-  const auto view = [&](const CallRecord& c, uint32_t operand) { return tape.views[tape.operands[c.first_operand + operand]]; };
+/// Returns true if the network has a mask: values of one channel that are clamped to 0 and 1 (dsl/masks.ts). Gates take a sigmoid instead.
+bool has_mask(const Tape& tape) {
   return std::any_of(tape.calls.begin(), tape.calls.end(), [&](const CallRecord& c) {
-    return c.kind == uint32_t(OpKind::multiply) && view(c, 1).extent[1] == 1 && view(c, 0).extent[1] > 1 && view(c, 1).extent[2] > 1;
+    if (c.kind != uint32_t(OpKind::clamp)) return false;
+    const ClampAttrs a = ClampAttrs::read(tape.attrs.data() + c.first_attr);
+    const ViewRecord& x = tape.views[tape.operands[c.first_operand]];
+    return a.low == 0 && a.high == 1 && x.rank == 4 && x.extent[1] == 1;
   });
 }
 
@@ -81,7 +83,7 @@ Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device,
       copies_(copies),
       seconds_by_kind_(kinds()),
       quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)),
-      seeks_zeros_(skips_zeros() && masks_pixels(tape)),
+      seeks_zeros_(skips_zeros() && has_mask(tape)),
       ahead_(tape.events) {
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const InstrRecord& instr = tape.instrs[i];
