@@ -52,6 +52,8 @@ Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   o.Set("besideSeconds", m.beside_seconds);
   o.Set("kernelSeconds", m.kernel_seconds);
   o.Set("recomputeSeconds", m.recompute_seconds);
+  o.Set("flops", m.flops);
+  o.Set("skippedFlops", m.skipped_flops);
   o.Set("bytesOut", double(m.bytes_out));
   o.Set("bytesIn", double(m.bytes_in));
   o.Set("bytesFed", double(m.bytes_fed));

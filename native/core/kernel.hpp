@@ -33,6 +33,7 @@ struct StepContext {
   uint64_t seed = 0;
   double lr_scale = 1.0;
   Communicator* communicator = nullptr;  // of one rank among several
+  double* skipped = nullptr;             // of a masked network: the share of its work that the call at hand skips, from 0 to 1
 };
 
 struct KernelCall {
@@ -47,6 +48,9 @@ struct KernelCall {
   uint32_t way = 0;           // a number that only the device understands; 0 is its first choice
   const StepContext* step = nullptr;
 };
+
+/// Returns true if a kernel should look for zeros in its operands.
+inline bool seeks_zeros(const KernelCall& c) { return c.step && c.step->skipped; }
 
 /// One way to run a call, as its device describes it.
 struct Way {

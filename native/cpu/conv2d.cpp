@@ -6,6 +6,7 @@
 #include "cpu/convolution.hpp"
 #include "cpu/depthwise.hpp"
 #include "cpu/laid.hpp"
+#include "cpu/live.hpp"
 #include "cpu/rectify.hpp"
 #include "cpu/taps.hpp"
 
@@ -24,6 +25,7 @@ struct Forward {
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_ins > 2 ? c.ins[2].data : nullptr};
     convolution.run(c, c.ins[0], false, {data, c.n_ins + 1}, 0);
   }
+  static double run_live(const ops::Conv2d& g, const KernelCall& c) { return live::forward(g, c); }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.outs[0]); }
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::forward(g, c); }
@@ -36,6 +38,11 @@ struct ForwardRelu : Forward {
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
     Forward::run(convolution, c);
     if (convolution.is_compiled()) rectify(c.outs[0], slope(c));  // the reference, where it stands in, has done it
+  }
+  static double run_live(const ops::Conv2d& g, const KernelCall& c) {
+    const double skipped = live::forward(g, c);
+    rectify(c.outs[0], slope(c));
+    return skipped;
   }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::forward(g, c, {nullptr, true, slope(c)}); }
   static void run_taps(taps::Kernel& kernel, const KernelCall& c) {
@@ -52,6 +59,7 @@ struct BackwardData {
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
     convolution.run(c, c.outs[0], true, data, 2);
   }
+  static double run_live(const ops::Conv2d& g, const KernelCall& c) { return live::backward_data(g, c); }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_x(geometry(c), c.outs[0], c.ins[0]); }
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_data(g, c); }
@@ -66,6 +74,7 @@ struct BackwardWeights {
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_outs > 1 ? c.outs[1].data : nullptr};
     convolution.run(c, c.ins[0], false, {data, c.n_outs + 2}, 0);
   }
+  static double run_live(const ops::Conv2d& g, const KernelCall& c) { return live::backward_weights(g, c); }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.ins[1]); }
   static int64_t winograd_bytes(const KernelCall& c) { return conv2d_winograd::backward_weights_bytes(tiles(c), c); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_weights(g, c); }
@@ -104,6 +113,29 @@ struct DirectOf {
 template <>
 struct DirectOf<BackwardWeights> {
   using type = DirectWeights;
+};
+
+/// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that.
+template <class Way>
+class Direct {
+ public:
+  explicit Direct(const KernelCall& c) : geometry_(Way::geometry(c)), kernel_(c) {
+    const int64_t bytes = ops::is_bf16(c) ? 0 : live::bytes(geometry_, Way::direction == Direction::backward_data);
+    skips_ = bytes > 0 && bytes <= kernel_.workspace_bytes();
+  }
+  int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
+  void compile() const { kernel_.compile(); }
+  void run(const KernelCall& c) {
+    if (skips_ && seeks_zeros(c))
+      *c.step->skipped = Way::run_live(geometry_, c);
+    else
+      kernel_.run(c);
+  }
+
+ private:
+  ops::Conv2d geometry_;
+  typename DirectOf<Way>::type kernel_;
+  bool skips_ = false;
 };
 
 /// Fewer channels than this leave most of a vector empty.
@@ -153,9 +185,9 @@ class Taps {
 template <class Way>
 constexpr KernelEntry ways() {
 #ifdef SPILLWAY_WITHOUT_ONEDNN
-  return entry<typename DirectOf<Way>::type, Winograd<Way>>();
+  return entry<Direct<Way>, Winograd<Way>>();
 #else
-  return entry<typename DirectOf<Way>::type, Winograd<Way>, Taps<Way>>();
+  return entry<Direct<Way>, Winograd<Way>, Taps<Way>>();
 #endif
 }
 

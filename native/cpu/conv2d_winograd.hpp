@@ -31,8 +31,9 @@ inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const V
 inline void convolve(const winograd::Geometry& g, const KernelCall& c, winograd::Weights order, const winograd::Finish& finish) {
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    winograd::convolve(g, use_threads(), order, static_cast<const T*>(c.ins[0].data), floats(c.ins[1]), finish,
-                       static_cast<T*>(c.outs[0].data), c.workspace);
+    const double skipped = winograd::convolve(g, use_threads(), seeks_zeros(c), order, static_cast<const T*>(c.ins[0].data),
+                                              floats(c.ins[1]), finish, static_cast<T*>(c.outs[0].data), c.workspace);
+    if (seeks_zeros(c)) *c.step->skipped = skipped;
   });
 }
 
@@ -49,8 +50,9 @@ inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelC
 inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    winograd::weight_gradient(g, use_threads(), static_cast<const T*>(c.ins[0].data), static_cast<const T*>(c.ins[1].data),
-                              floats(c.outs[0]), c.workspace);
+    const double skipped = winograd::weight_gradient(g, use_threads(), seeks_zeros(c), static_cast<const T*>(c.ins[0].data),
+                                                     static_cast<const T*>(c.ins[1].data), floats(c.outs[0]), c.workspace);
+    if (seeks_zeros(c)) *c.step->skipped = skipped;
   });
   if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
 }

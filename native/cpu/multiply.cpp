@@ -1,6 +1,7 @@
 // Products of tensors (the second may have one value for many elements), products of a tensor and a parameter, and their gradients.
 #include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
+#include "cpu/zeros.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -25,6 +26,8 @@ void scale_pixels(const View& y, const View& x, const View& factor) {
         const T* const from = pixel_of<T>(x, b, h, w);
         T* const to = pixel_of<T>(y, b, h, w);
         const float s = float(*pixel_of<T>(factor, b, h, w));
+        // Inside of a mask, or outside of it where zeros are already: in place, nothing changes.
+        if (from == to && (s == 1 || (s == 0 && all_zero(from, y.dims[1])))) continue;
         each_lane_group(y.dims[1], [&](int64_t lane, int64_t count) {
           float scaled[lanes];
 #pragma omp simd

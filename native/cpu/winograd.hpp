@@ -39,14 +39,15 @@ struct Finish {
 };
 
 int64_t convolve_bytes(const Geometry& g, int threads);
-/// dst = src * weights, finished.
+/// dst = src * weights, finished. `seeks`: tiles that read only zeros are skipped; returns their share.
 template <class T>
-void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-              void* scratch);
+double convolve(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+                void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);
-/// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.
+/// dw [dst channels, src channels, 3, 3] from src and the gradient of dst. `seeks`: tiles where one of them is 0 are skipped; returns their
+/// share.
 template <class T>
-void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch);
+double weight_gradient(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch);
 
 }  // namespace spillway::cpu::winograd

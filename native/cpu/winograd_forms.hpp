@@ -3,10 +3,12 @@
 // other; those of weights as [place][panel of dst channels][src channel][32].
 #pragma once
 #include <algorithm>
+#include <array>
 
 #include "cpu/turned_blocks.hpp"
 #include "cpu/winograd.hpp"
 #include "cpu/winograd_transforms.hpp"
+#include "cpu/zeros.hpp"
 
 namespace spillway::cpu::winograd {
 
@@ -112,6 +114,13 @@ struct Pixels {
     return load_channels(origin + row * row_stride + column * column_stride + channel, channels - channel);
   }
   bool whole(int rows, int columns) const { return row_lo <= 0 && row_hi >= rows && column_lo <= 0 && column_hi >= columns; }
+  /// Returns true if all numbers of all channels are 0, of either sign.
+  bool empty(int rows, int columns) const {
+    for (int64_t row = std::max<int64_t>(0, row_lo); row < std::min<int64_t>(rows, row_hi); row++)
+      for (int64_t column = std::max<int64_t>(0, column_lo); column < std::min<int64_t>(columns, column_hi); column++)
+        if (!all_zero(origin + row * row_stride + column * column_stride, channels)) return false;
+    return true;
+  }
 };
 
 /// From a row and a column on, which may lie outside, by the steps of g.
@@ -173,19 +182,68 @@ inline TileAt tile_at(const Tiles& tiles, int64_t i) {
   return {row / tiles.rows.count(), tiles.rows.first(row % tiles.rows.count()), tiles.columns.first(i % columns)};
 }
 
+/// The pixels of src that a tile reads, and those of dst that it covers.
+template <class T>
+Pixels<T> image_of(const Geometry& g, const Tiles& tiles, const T* src, int64_t tile) {
+  const TileAt t = tile_at(tiles, tile);
+  return pixels_at(g, g.src, src, t.image, t.row + g.rows.shift, t.column + g.columns.shift);
+}
+template <class T>
+Pixels<T> gradient_of(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile) {
+  const TileAt t = tile_at(tiles, tile);
+  return pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
+}
+
+/// The forms of a tile, at this place of its group.
 template <class S, class T>
-void image_forms(const Geometry& g, const Tiles& tiles, const T* src, Range channels, int64_t first, int64_t tile, const Forms& forms) {
-  const TileAt t = tile_at(tiles, first + tile);
-  const Pixels<T> s = pixels_at(g, g.src, src, t.image, t.row + g.rows.shift, t.column + g.columns.shift);
-  form_of<S, ImageForm, S::src_rows>(s, channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
+void image_forms(const Geometry& g, const Tiles& tiles, const T* src, Range channels, int64_t tile, int64_t place_in_group,
+                 const Forms& forms) {
+  form_of<S, ImageForm, S::src_rows>(image_of(g, tiles, src, tile), channels,
+                                     [&](int place, int64_t channel) { return forms.block(place, place_in_group, channel); });
 }
 
 /// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
 template <class S, class T>
-void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t first, int64_t tile, const Forms& forms) {
-  const TileAt t = tile_at(tiles, first + tile);
-  const Pixels<T> s = pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
-  form_of<S, GradientForm, S::rows>(s, {0, forms.channels}, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
+void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile, int64_t place_in_group, const Forms& forms) {
+  form_of<S, GradientForm, S::rows>(gradient_of(g, tiles, ddst, tile), {0, forms.channels},
+                                    [&](int place, int64_t channel) { return forms.half(place, place_in_group, channel); });
+}
+
+/// Tiles that are searched at once for those to skip.
+constexpr int64_t most_searched = 4096;
+using Empty = std::array<bool, most_searched>;
+
+/// Tiles to compute: all from `first` on, or those of a list, counted from there.
+struct Chosen {
+  const int16_t* list;
+  int64_t first, count;
+  int64_t operator[](int64_t i) const { return first + (list ? list[i] : i); }
+};
+
+/// Calls body(chosen) for parts of the tiles, in order; a part is whole groups. All threads of a team call it alike: they share the search,
+/// and each gets the same lists. Without a search, all tiles are one part. Returns the number of chosen tiles.
+template <class IsEmpty, class Body>
+int64_t each_part(int64_t tiles, int64_t group, bool seeks, Empty& empty, const IsEmpty& is_empty, const Body& body) {
+  if (!seeks) {
+    body(Chosen{nullptr, 0, tiles});
+    return tiles;
+  }
+  const int64_t part = most_searched / group * group;
+  std::array<int16_t, most_searched> list;
+  int64_t total = 0;
+  for (int64_t first = 0; first < tiles; first += part) {
+    const int64_t count = std::min(part, tiles - first);
+#pragma omp for schedule(static)
+    for (int64_t t = 0; t < count; t++) empty[size_t(t)] = is_empty(first + t);
+    Chosen chosen{list.data(), first, 0};
+    for (int64_t t = 0; t < count; t++)
+      if (!empty[size_t(t)]) list[size_t(chosen.count++)] = int16_t(t);
+        // All threads have read `empty` before the next search writes it.
+#pragma omp barrier
+    body(chosen);
+    total += chosen.count;
+  }
+  return total;
 }
 
 /// Tiles behind the last: nothing.
@@ -221,6 +279,22 @@ inline void write_results(const Geometry& g, const Tiles& tiles, TileAt t, const
           else
             store_channels(to, result, count);
         });
+  }
+}
+
+/// Results of one tile whose pixels are all 0.
+template <class S, class T>
+void write_level(const Geometry& g, const Tiles& tiles, TileAt t, const Finish& finish, T* dst) {
+  const int64_t rows = tiles.rows.held(t.row), columns = tiles.columns.held(t.column);
+  for (int64_t channel = 0; channel < g.dst.channels; channel += block_width) {
+    const int64_t count = g.dst.channels - channel;
+    const Block shift = finish.bias ? load_channels(finish.bias + channel, count) : Block{};
+    const Block level = finish.rectifies ? rectified(shift, finish.slope) : shift;
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t column = 0; column < columns; column++) {
+        const int64_t at_row = t.image * g.dst.rows + t.row + row * g.rows.step, at_column = t.column + column * g.columns.step;
+        store_channels(dst + (at_row * g.dst.columns + at_column) * g.dst.channels + channel, level, count);
+      }
   }
 }
 

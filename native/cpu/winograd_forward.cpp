@@ -46,7 +46,7 @@ struct ConvolvePlan {
   int64_t group_forms() const { return pixel_floats() + result_floats(); }
   int64_t shared() const { return by_panels ? group_forms() : weight_floats(); }
   int64_t own() const { return by_panels ? weight_floats() : group_forms(); }
-  Range tiles_of(int64_t i) const { return {i * group, std::min(group, tiles.count - i * group)}; }
+  Range tiles_of(const Chosen& chosen, int64_t i) const { return {i * group, std::min(group, chosen.count - i * group)}; }
   Forms pixels(float* at) const { return {at, group, sources}; }
   Forms results(float* at) const { return {at + pixel_floats(), group, dst_channels}; }
 };
@@ -61,13 +61,26 @@ struct Convolution {
   const float* weights;
   const Finish& finish;
   T* dst;
-  bool streams;
+  bool streams, seeks;
 
   /// Sixteen bf16 are half a line, which memory takes whole.
   static constexpr bool streamable = std::is_same_v<T, float>;
 
-  void pixels(Range group, int64_t t, Range channels, const Forms& forms) const {
-    image_forms<S>(g, plan.tiles, src, channels, group.first, t, forms);
+  /// Returns true if all pixels that a tile reads are 0. Then its results are written.
+  bool skips(int64_t tile) const {
+    if (!image_of(g, plan.tiles, src, tile).empty(S::src_rows, tile_pixels + 2)) return false;
+    write_level<S>(g, plan.tiles, tile_at(plan.tiles, tile), finish, dst);
+    return true;
+  }
+
+  template <class Body>
+  int64_t each_part(Empty& empty, const Body& body) const {
+    return winograd::each_part(
+        plan.tiles.count, plan.group, seeks, empty, [this](int64_t tile) { return skips(tile); }, body);
+  }
+
+  void pixels(const Chosen& chosen, Range group, int64_t t, Range channels, const Forms& forms) const {
+    image_forms<S>(g, plan.tiles, src, channels, chosen[group.first + t], t, forms);
   }
 
   /// Products of a group's pixels, of some channels, with the weights of `wide` results from `dst_channel` on: the first of a place sets,
@@ -82,9 +95,9 @@ struct Convolution {
                       channels.count / block_width, channels.first > 0 || p >= S::sums);
   }
 
-  void write(Range group, const Forms& results, Range channels) const {
+  void write(const Chosen& chosen, Range group, const Forms& results, Range channels) const {
     for (int64_t t = 0; t < group.count; t++) {
-      const TileAt at = tile_at(plan.tiles, group.first + t);
+      const TileAt at = tile_at(plan.tiles, chosen[group.first + t]);
       if constexpr (streamable)
         if (streams) {
           write_results<S, true>(g, plan.tiles, at, results, t, channels, finish, dst);
@@ -96,63 +109,80 @@ struct Convolution {
   }
 };
 
-/// Each thread takes groups of tiles.
+/// Each thread takes groups of tiles. Returns the number of computed tiles.
 template <class S, class T>
-void convolve_groups(const Convolution<S, T>& c, int threads, float* scratch) {
+int64_t convolve_groups(const Convolution<S, T>& c, int threads, float* scratch) {
   const ConvolvePlan<S>& plan = c.plan;
   const WeightForms forms{scratch, plan.src_channels, plan.dst_channels};
   const Range all{0, plan.src_channels};
+  Empty empty;
+  int64_t computed = 0;
 #pragma omp parallel num_threads(threads)
   {
     float* const own = scratch + plan.shared() + omp_get_thread_num() * plan.own();
     const Forms pixels = plan.pixels(own), results = plan.results(own);
 #pragma omp for schedule(static)
     for (int64_t dst = 0; dst < plan.dst_channels; dst += block_width) weight_forms<S>(c.g, c.order, c.weights, all, dst, forms, dst);
+    const int64_t chosen_in_all = c.each_part(empty, [&](const Chosen& chosen) {
+      const int64_t groups = over(chosen.count, plan.group);
 #pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < plan.groups; i++) {
-      const Range group = plan.tiles_of(i);
-      for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, all, pixels);
-      c.multiply_group(pixels, group.count, all, forms, 0, results);
-      c.write(group, results, {0, c.g.dst.channels});
-    }
+      for (int64_t i = 0; i < groups; i++) {
+        const Range group = plan.tiles_of(chosen, i);
+        for (int64_t t = 0; t < group.count; t++) c.pixels(chosen, group, t, all, pixels);
+        c.multiply_group(pixels, group.count, all, forms, 0, results);
+        c.write(chosen, group, results, {0, c.g.dst.channels});
+      }
+    });
+#pragma omp single
+    computed = chosen_in_all;
   }
+  return computed;
 }
 
-/// All threads share a group of tiles, and each takes panels of results; some channels of src after the others.
+/// All threads share a group of tiles, and each takes panels of results; some channels of src after the others. Returns the number of
+/// computed tiles.
 template <class S, class T>
-void convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
+int64_t convolve_panels(const Convolution<S, T>& c, int threads, float* scratch) {
   const ConvolvePlan<S>& plan = c.plan;
   const Forms pixels = plan.pixels(scratch), results = plan.results(scratch);
+  Empty empty;
+  int64_t computed = 0;
 #pragma omp parallel num_threads(threads)
   {
     const WeightForms forms{scratch + plan.shared() + omp_get_thread_num() * plan.own(), plan.sources, plan.wide};
-    for (int64_t i = 0; i < plan.groups; i++) {
-      const Range group = plan.tiles_of(i);
-      for (int64_t first = 0; first < plan.src_channels; first += plan.sources) {
-        const Range src{first, std::min(plan.sources, plan.src_channels - first)};
+    const int64_t chosen_in_all = c.each_part(empty, [&](const Chosen& chosen) {
+      for (int64_t i = 0; i < over(chosen.count, plan.group); i++) {
+        const Range group = plan.tiles_of(chosen, i);
+        for (int64_t first = 0; first < plan.src_channels; first += plan.sources) {
+          const Range src{first, std::min(plan.sources, plan.src_channels - first)};
 #pragma omp for schedule(static)
-        for (int64_t t = 0; t < group.count; t++) c.pixels(group, t, src, pixels);
+          for (int64_t t = 0; t < group.count; t++) c.pixels(chosen, group, t, src, pixels);
 #pragma omp for schedule(dynamic)
-        for (int64_t dst = 0; dst < plan.dst_channels; dst += plan.wide) {
-          const int64_t wide = std::min(plan.wide, plan.dst_channels - dst);
-          for (int64_t at = 0; at < wide; at += block_width) weight_forms<S>(c.g, c.order, c.weights, src, dst + at, forms, at);
-          c.multiply_group(pixels, group.count, src, forms, dst, results);
-          if (first + src.count == plan.src_channels) c.write(group, results, {dst, std::min(wide, c.g.dst.channels - dst)});
+          for (int64_t dst = 0; dst < plan.dst_channels; dst += plan.wide) {
+            const int64_t wide = std::min(plan.wide, plan.dst_channels - dst);
+            for (int64_t at = 0; at < wide; at += block_width) weight_forms<S>(c.g, c.order, c.weights, src, dst + at, forms, at);
+            c.multiply_group(pixels, group.count, src, forms, dst, results);
+            if (first + src.count == plan.src_channels) c.write(chosen, group, results, {dst, std::min(wide, c.g.dst.channels - dst)});
+          }
         }
       }
-    }
+    });
+#pragma omp single
+    computed = chosen_in_all;
   }
+  return computed;
 }
 
 template <class S, class T>
-void convolve_by(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                 void* scratch) {
+double convolve_by(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish,
+                   T* dst, void* scratch) {
   const ConvolvePlan<S> plan(g, threads);
   const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
   const bool streams = Convolution<S, T>::streamable && whole_lines && bytes > streamed_bytes;
-  const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams};
-  (plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>)(convolution, threads, static_cast<float*>(scratch));
+  const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams, seeks};
+  const auto run = plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>;
+  return 1 - double(run(convolution, threads, static_cast<float*>(scratch))) / double(plan.tiles.count);
 }
 
 }  // namespace
@@ -177,12 +207,13 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-              void* scratch) {
-  by_tiles(g, [&](auto tiles) { convolve_by<decltype(tiles)>(g, threads, order, src, weights, finish, dst, scratch); });
+double convolve(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
+                void* scratch) {
+  return by_tiles(g,
+                  [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, seeks, order, src, weights, finish, dst, scratch); });
 }
 
-template void convolve(const Geometry&, int, Weights, const float*, const float*, const Finish&, float*, void*);
-template void convolve(const Geometry&, int, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
+template double convolve(const Geometry&, int, bool, Weights, const float*, const float*, const Finish&, float*, void*);
+template double convolve(const Geometry&, int, bool, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
 
 }  // namespace spillway::cpu::winograd

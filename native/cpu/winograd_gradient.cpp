@@ -28,13 +28,13 @@ struct GradientPlan {
   int64_t own() const { return WeightForms::floats(S::places, sources(), panel_width); }
 };
 
-/// Both forms of one tile; behind the last tile, nothing.
+/// Both forms of the tile at a place of its group; behind the last tile, nothing.
 template <class S, class T>
-void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels,
-                const Forms& gradients) {
-  if (first + t < plan.tiles.count) {
-    image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, first, t, pixels);
-    gradient_forms<S>(g, plan.tiles, ddst, first, t, gradients);
+void both_forms(const Geometry& g, const GradientPlan<S>& plan, const T* src, const T* ddst, const Chosen& chosen, int64_t first, int64_t t,
+                const Forms& pixels, const Forms& gradients) {
+  if (first + t < chosen.count) {
+    image_forms<S>(g, plan.tiles, src, {0, pixels.channels}, chosen[first + t], t, pixels);
+    gradient_forms<S>(g, plan.tiles, ddst, chosen[first + t], t, gradients);
   } else {
     no_blocks(S::places, t, pixels);
     no_forms(S::sums, t, gradients);
@@ -56,24 +56,38 @@ void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients
 }
 
 template <class S, class T>
-void weight_gradient_by(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
+double weight_gradient_by(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch) {
   const GradientPlan<S> plan(g);
   float* const floats = static_cast<float*>(scratch);
   const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
+  const auto is_empty = [&](int64_t tile) {
+    return gradient_of(g, plan.tiles, ddst, tile).empty(S::rows, tile_pixels) ||
+           image_of(g, plan.tiles, src, tile).empty(S::src_rows, tile_pixels + 2);
+  };
+  Empty empty;
+  int64_t computed = 0;
 #pragma omp parallel num_threads(threads)
   {
     float* const own = floats + plan.pixel_floats() + plan.gradient_floats() + omp_get_thread_num() * plan.own();
     const WeightForms sums{own, plan.sources(), panel_width};
-    for (int64_t first = 0; first < plan.tiles.count; first += plan.group) {
-      const int64_t terms = rounded_up(std::min(plan.group, plan.tiles.count - first), block_width);
+    bool is_begun = false;
+    const int64_t chosen_in_all = each_part(plan.tiles.count, plan.group, seeks, empty, is_empty, [&](const Chosen& chosen) {
+      for (int64_t first = 0; first < chosen.count; first += plan.group) {
+        const int64_t terms = rounded_up(std::min(plan.group, chosen.count - first), block_width);
 #pragma omp for schedule(static)
-      for (int64_t t = 0; t < terms; t++) both_forms(g, plan, src, ddst, first, t, pixels, gradients);
+        for (int64_t t = 0; t < terms; t++) both_forms(g, plan, src, ddst, chosen, first, t, pixels, gradients);
 #pragma omp for schedule(dynamic) collapse(2)
-      for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width)
-        for (int64_t c = 0; c < plan.src_channels; c += plan.sources())
-          add_gradient<S>(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, first > 0, sums, dw);
-    }
+        for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width)
+          for (int64_t c = 0; c < plan.src_channels; c += plan.sources())
+            add_gradient<S>(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, is_begun, sums, dw);
+        is_begun = true;
+      }
+    });
+#pragma omp single
+    computed = chosen_in_all;
   }
+  if (computed == 0) std::fill_n(dw, g.dst.channels * g.src.channels * taps_of_weight, 0.0f);
+  return 1 - double(computed) / double(plan.tiles.count);
 }
 
 }  // namespace
@@ -86,11 +100,11 @@ int64_t weight_gradient_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
-  by_tiles(g, [&](auto tiles) { weight_gradient_by<decltype(tiles)>(g, threads, src, ddst, dw, scratch); });
+double weight_gradient(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch) {
+  return by_tiles(g, [&](auto tiles) { return weight_gradient_by<decltype(tiles)>(g, threads, seeks, src, ddst, dw, scratch); });
 }
 
-template void weight_gradient(const Geometry&, int, const float*, const float*, float*, void*);
-template void weight_gradient(const Geometry&, int, const Bf16*, const Bf16*, float*, void*);
+template double weight_gradient(const Geometry&, int, bool, const float*, const float*, float*, void*);
+template double weight_gradient(const Geometry&, int, bool, const Bf16*, const Bf16*, float*, void*);
 
 }  // namespace spillway::cpu::winograd

@@ -53,6 +53,22 @@ class Sent {
   uint64_t first_, second_;
 };
 
+/// Returns true if the network has a mask: values of one channel that are clamped to 0 and 1 (dsl/masks.ts). Gates take a sigmoid instead.
+bool has_mask(const Tape& tape) {
+  return std::any_of(tape.calls.begin(), tape.calls.end(), [&](const CallRecord& c) {
+    if (c.kind != uint32_t(OpKind::clamp)) return false;
+    const ClampAttrs a = ClampAttrs::read(tape.attrs.data() + c.first_attr);
+    const ViewRecord& x = tape.views[tape.operands[c.first_operand]];
+    return a.low == 0 && a.high == 1 && x.rank == 4 && x.extent[1] == 1;
+  });
+}
+
+/// The switch for convolutions that skip zeros.
+bool skips_zeros() {
+  const char* const zeros = std::getenv("SPILLWAY_ZEROS");
+  return !zeros || std::string_view(zeros) != "compute";
+}
+
 bool moves_pages(const Tape& tape) {
   return std::any_of(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& t) { return t.with_tier(); });
 }
@@ -67,6 +83,7 @@ Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device,
       copies_(copies),
       seconds_by_kind_(kinds()),
       quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)),
+      seeks_zeros_(skips_zeros() && has_mask(tape)),
       ahead_(tape.events) {
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const InstrRecord& instr = tape.instrs[i];
@@ -169,6 +186,8 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
 
 void Interpreter::count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics) {
   metrics.kernel_seconds += end - start;
+  metrics.flops += double(c.flops);
+  metrics.skipped_flops += std::exchange(skipped_, 0) * double(c.flops);
   if (c.recompute()) metrics.recompute_seconds += end - start;
   seconds_by_kind_[c.kind] += end - start;
   quiet_steps_.count(call, end - start);
@@ -555,13 +574,15 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     else
       run.accord = agreed.value();
     if (!agreed.ok() || run.accord != Accord::go_on) break;
-    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator};
+    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator,
+             seeks_zeros_ ? &skipped_ : nullptr};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     last_ = n + 1 == options.steps;
     run.status = run_step(options, n == 0, metrics);
     if (!run.status.ok()) break;
-    if (warm_ && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
+    // Times of calls that skip work say nothing of other data.
+    if (warm_ && metrics.skipped_flops == 0 && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
     warm_ = true;
     run.steps.push_back(metrics);
     patience.after(metrics.seconds);

@@ -104,6 +104,8 @@ class Interpreter {
   std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
   QuietSteps quiet_steps_;
+  const bool seeks_zeros_;              // the network has a mask
+  double skipped_ = 0;                  // the share of the call at hand
   bool warm_ = false;                   // a step has run: the next is like all others
   std::optional<FiniteSearch> search_;  // of the step at hand
   std::optional<NotFinite> not_finite_;

@@ -40,6 +40,7 @@ struct StepMetrics {
   double stall_ranks_seconds = 0;  // waits for exchanges beside computing
   double beside_seconds = 0;       // what these took
   double kernel_seconds = 0, recompute_seconds = 0;
+  double flops = 0, skipped_flops = 0;  // planned arithmetic of the calls, and the part of it that was skipped
   uint64_t bytes_out = 0, bytes_in = 0, bytes_fed = 0, bytes_handed = 0;
 };
 

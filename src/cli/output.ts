@@ -3,6 +3,7 @@
 import { constants } from 'node:os'
 import type { Either } from 'fp-ts/Either'
 import { folded } from '../report/folded'
+import { showPercent } from '../report/format'
 import { errorJson, errorText, exitCode, type SpillwayError } from '../errors/errors'
 
 export interface Output {
@@ -54,6 +55,10 @@ export const watchStreams = (): void => {
       process.exit(1)
     })
 }
+
+/** The line for arithmetic that a masked network skipped. */
+export const skippedText = ({ skippedShare }: { readonly skippedShare?: number }): readonly string[] =>
+  skippedShare === undefined ? [] : [`  skipped    ${showPercent(skippedShare)} of the arithmetic: its inputs are 0`]
 
 export const fail = (out: Output, e: SpillwayError): number => {
   if (out.json) process.stdout.write(jsonText(errorJson(e)))

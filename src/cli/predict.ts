@@ -41,7 +41,7 @@ import { looksLikeFile } from './load'
 import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import { type Done, note, type Output, terminalWidth } from './output'
+import { type Done, note, type Output, skippedText, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
 import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
@@ -141,6 +141,7 @@ export const predictedText = (r: Predicted, out: string | undefined, width?: num
     ...mapsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} per batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    ...skippedText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
   ].join('\n')
 

@@ -37,7 +37,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, note, type Output, quoted, terminalWidth } from './output'
+import { type Done, note, type Output, quoted, skippedText, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { lossText, metricsText } from '../train/progress'
 import { progressFor } from './progress'
@@ -171,6 +171,7 @@ export const trainedText = (r: TrainResult, given: boolean, width?: number): str
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
     `  time       ${showSeconds(r.secondsPerStep)} per step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in total`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
+    ...skippedText(r),
     ...dataText(r, given),
     ...slowText(r),
     ...ranksText(r),

@@ -259,6 +259,9 @@ export interface StepMetrics {
   readonly besideSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
+  /** The planned arithmetic of the calls, and the part of it that was skipped. */
+  readonly flops: number
+  readonly skippedFlops: number
   /** To and from the lower tier; and the bytes of the data source. */
   readonly bytesOut: number
   readonly bytesIn: number

@@ -121,6 +121,8 @@ export interface Took {
   readonly bytesOut: number
   readonly bytesIn: number
   readonly diskBytes: number
+  /** Share of the arithmetic that was skipped because its inputs are 0, from 0 to 1; absent if none was. */
+  readonly skippedShare?: number
   /** Median seconds of a batch. */
   readonly secondsPerStep: number
   /** Seconds of a batch as planned. */
@@ -131,6 +133,7 @@ const median = (xs: readonly number[]): number => [...xs].sort((a, b) => a - b)[
 
 export const tookOf = ({ plan, timeline }: Staged, runs: readonly RunMetrics[], processPeakBytes: number): Took => {
   const sum = (of: (m: RunMetrics) => number): number => runs.reduce((n, m) => n + of(m), 0)
+  const skipped = sum((m) => m.skippedFlops)
   const most = (of: (m: RunMetrics) => number): number => runs.reduce((n, m) => Math.max(n, of(m)), 0)
   return {
     budgetBytes: plan.budgetBytes,
@@ -140,6 +143,7 @@ export const tookOf = ({ plan, timeline }: Staged, runs: readonly RunMetrics[], 
     bytesOut: sum((m) => m.bytesOut),
     bytesIn: sum((m) => m.bytesIn),
     diskBytes: most((m) => m.diskBytes),
+    ...(skipped > 0 ? { skippedShare: skipped / sum((m) => m.flops) } : {}),
     secondsPerStep: median(runs.flatMap((m) => m.seconds)),
     predictedSecondsPerStep: timeline.makespanSeconds,
   }

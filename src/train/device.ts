@@ -108,6 +108,8 @@ export interface StepsTaken {
   readonly losses: readonly number[]
   /** Seconds of recomputing. */
   readonly recomputeSeconds: number
+  /** Share of the arithmetic that was skipped because its inputs are 0, from 0 to 1; absent if none was. */
+  readonly skippedShare?: number
   /** Seconds of waiting for memory and for data. */
   readonly stallSeconds: { readonly memory: number; readonly data: number }
   /** Seconds of waiting for the source of the data. */
@@ -129,6 +131,9 @@ export interface StepsTaken {
 }
 export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
+  /** The planned arithmetic, and the part of it that was skipped. */
+  readonly flops: number
+  readonly skippedFlops: number
   /** To other ranks. */
   readonly commBytes: number
   /** The part of the steps' time for exchanges with other ranks, waits for slower ones included. */
@@ -220,6 +225,8 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     losses: m.steps.map((s) => s.loss),
     seconds: m.steps.map((s) => s.seconds),
     recomputeSeconds: sum((s) => s.recomputeSeconds),
+    flops: sum((s) => s.flops),
+    skippedFlops: sum((s) => s.skippedFlops),
     stallSeconds: { memory: sum((s) => s.stallMemorySeconds), data: sum((s) => s.stallDataSeconds) },
     feedSeconds: sum((s) => s.stallFeedSeconds),
     feedBytes: feed?.bytes() ?? 0,

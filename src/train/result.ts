@@ -101,6 +101,7 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
     bytesIn: totals.bytesIn,
     diskBytes: totals.diskBytes,
     recomputeSeconds: totals.recomputeSeconds,
+    ...(totals.flops && totals.skippedFlops ? { skippedShare: totals.skippedFlops / totals.flops } : {}),
     stallSeconds: { memory: totals.stallMemorySeconds, data: totals.stallDataSeconds },
     feedSeconds: totals.feedSeconds ?? 0,
     feedBytes: totals.feedBytes ?? 0,

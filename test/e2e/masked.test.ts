@@ -30,7 +30,8 @@ import {
 } from '../../dsl'
 import { errorText, files, predict, tryExportOnnx } from '../../src'
 import { npy } from '../faults/labelfiles'
-import { BF16, halfway, smallestBudget, staged, trained } from './runs'
+import type { TrainResult } from '../../src/train/result'
+import { BF16, DEVICE, halfway, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -95,6 +96,53 @@ test('recompute and swaps give the bits of in-core, tiles agree within rounding'
   ] as const)
     r.losses.forEach((loss, i) => assert.ok(Math.abs(loss - inCore.losses[i]!) <= within * inCore.losses[i]!, `${r.losses}`))
 })
+
+/** Runs with the switch for the empty parts of images. */
+const withZeros = async <T>(zeros: 'skip' | 'compute', run: () => Promise<T>): Promise<T> => {
+  process.env['SPILLWAY_ZEROS'] = zeros
+  try {
+    return await run()
+  } finally {
+    delete process.env['SPILLWAY_ZEROS']
+  }
+}
+
+const MASKS: readonly (readonly [string, (image: number, y: number, x: number) => boolean])[] = [
+  ['blobs', blocks],
+  ['all of it', () => true],
+  ['nothing', () => false],
+  ['one block', (_, y, x) => Math.floor(y / SIDE) === 3 && Math.floor(x / SIDE) === 2],
+  ['a checkerboard', (_, y, x) => (Math.floor(y / SIDE) + Math.floor(x / SIDE)) % 2 === 0],
+]
+
+if (DEVICE === 'cpu')
+  for (const [name, isInside] of MASKS)
+    test(`the empty parts of an image are skipped with equal results: ${name}`, async () => {
+      const net = netOf(96, 160)
+      const data = dataOf(96, 160, isInside)
+      const plans: readonly Parameters<typeof staged>[1][] = [
+        { strategy: 'in-core' },
+        { strategy: 'swap:greedy', budget: halfway(net, 'swap:greedy', options) },
+        { strategy: 'checkpoint:sqrt', budget: halfway(net, 'checkpoint:sqrt', options) },
+        { strategy: 'tiled', budget: smallestBudget(net, 'tiled', options) },
+      ]
+      const skipping: string[] = []
+      for (const o of plans) {
+        const run = (): Promise<TrainResult> => trained(net, staged(net, { ...options, ...o }), { steps: 2, data })
+        const [skipped, computed] = [await withZeros('skip', run), await withZeros('compute', run)]
+        const again = await withZeros('skip', run)
+        assert.is(again.weightsSha256, skipped.weightsSha256, 'the same bits each time')
+        if (o?.strategy !== 'tiled') skipping.push(skipped.weightsSha256)
+        assert.is(computed.skippedShare, undefined)
+        const share = skipped.skippedShare ?? 0
+        assert.ok(name === 'all of it' ? share < 0.1 : share > 0.1 && share < 1, `${o?.strategy}: ${share}`)
+        assert.is(skipped.peakBytes, computed.peakBytes)
+        skipped.losses.forEach((loss, i) =>
+          assert.ok(Math.abs(loss - computed.losses[i]!) <= 1e-5 * computed.losses[i]!, `${skipped.losses} ${computed.losses}`),
+        )
+      }
+      assert.is(new Set(skipping).size, 1, 'swaps and recomputing give the bits of in-core')
+    })
 
 test('padding counts nowhere: images of any size have the losses of the image alone', async () => {
   for (const pool of ['attention', 'means'] as const) {

@@ -1,0 +1,155 @@
+// `npm run bench:masked [-- --side N --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated attention on an image with
+// about 70 % background, with and without skipping the empty parts, in turns. In: an image that this program draws: three blobs of tissue. Out: for
+// each plan the median seconds of a step on both sides and their ratio; bench/results/masked.json. Invariant: each run is a process of its own,
+// the first step of each does not count, and the losses of both sides agree within 1e-4.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { resnet18Body } from '../models/resnet'
+import {
+  crossEntropy,
+  files,
+  fromBytes,
+  gatedAttentionPool,
+  linear,
+  masked,
+  mib,
+  type Model,
+  modelAt,
+  stage,
+  train,
+} from '../src'
+import { npyHead } from '../src/files/npy'
+import { median, record } from './sides'
+
+const BLOCK = 32
+const WITHIN = 1e-4
+const { values: given } = parseArgs({
+  options: {
+    side: { type: 'string', default: '2048' },
+    turns: { type: 'string', default: '3' },
+    steps: { type: 'string', default: '3' },
+    only: { type: 'string' },
+    folder: { type: 'string' },
+  },
+})
+const side = Number(given.side)
+
+const PLANS = [
+  { name: 'in-core, direct', strategy: 'in-core', algorithms: 'fixed' },
+  { name: 'in-core, measured algorithms', strategy: 'in-core', algorithms: 'measured' },
+  {
+    name: 'tiled, measured algorithms',
+    strategy: 'tiled',
+    algorithms: 'measured',
+    budgetMiB: (160 * side * side) / 2048 ** 2 + 160,
+  },
+] as const
+type Planned = (typeof PLANS)[number]
+
+/** Centre and radii of the blobs, as parts of the image. */
+const BLOBS = [
+  [0.3, 0.35, 0.24, 0.2],
+  [0.68, 0.7, 0.2, 0.17],
+  [0.75, 0.25, 0.1, 0.12],
+] as const
+const isTissue = (y: number, x: number): boolean =>
+  BLOBS.some(
+    ([v, u, down, across]) => ((y - v) / down) ** 2 + ((x - u) / across) ** 2 < 1 + 0.15 * Math.sin(7 * Math.atan2(y - v, x - u)),
+  )
+
+/** Whole blocks of tissue, 0 elsewhere. Returns the share of blocks with tissue. */
+const draw = (folder: string): number => {
+  const blocks = Math.ceil(side / BLOCK)
+  const inside = Uint8Array.from({ length: blocks * blocks }, (_, i) =>
+    Number(isTissue((Math.floor(i / blocks) + 0.5) / blocks, ((i % blocks) + 0.5) / blocks)),
+  )
+  const pixels = new Uint8Array(side * side * 3)
+  for (let i = 0; i < pixels.length; i++) {
+    const pixel = Math.floor(i / 3)
+    const block = Math.floor(Math.floor(pixel / side) / BLOCK) * blocks + Math.floor((pixel % side) / BLOCK)
+    if (inside[block]) pixels[i] = 1 + ((Math.imul(i, 0x9e3779b9) >>> 24) % 250)
+  }
+  writeFileSync(join(folder, 'input.npy'), Buffer.concat([npyHead('u1', [1, side, side, 3]), pixels]))
+  writeFileSync(join(folder, 'target.npy'), Buffer.concat([npyHead('i4', [1]), Buffer.from(Int32Array.from([1]).buffer)]))
+  return inside.reduce((n, one) => n + one, 0) / inside.length
+}
+
+const model = (): Model => {
+  const layers = [fromBytes({ mean: 0.5, std: 0.25 }), resnet18Body, gatedAttentionPool('pool', 64), linear('head', 2)] as const
+  const made = modelAt([1, 3, side, side], masked(BLOCK, ...layers))
+  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
+  return made.right
+}
+
+interface Ran {
+  readonly losses: readonly number[]
+  readonly seconds: readonly number[]
+  readonly skippedShare?: number
+  readonly peakMiB: number
+}
+
+/** One training, in this process. */
+const run = async (folder: string, plan: Planned): Promise<void> => {
+  const net = model()
+  const { strategy, algorithms } = plan
+  const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB)) } : {}
+  const staged = stage(net, { loss: crossEntropy, strategy, algorithms, ...budget })
+  const seconds: number[] = []
+  const { losses, skippedShare, peakBytes } = await train(net, staged, {
+    steps: Number(given.steps),
+    seed: 1,
+    data: files(folder, { layout: 'NHWC' }),
+    onNote: () => {},
+    onProgress: (p) => void (p.kind === 'step' && seconds.push(p.seconds)),
+  })
+  const ran: Ran = { losses, seconds: seconds.slice(1), peakMiB: peakBytes / mib(1), ...(skippedShare ? { skippedShare } : {}) }
+  console.log(JSON.stringify(ran))
+}
+
+const rounded = (n: number): number => Number(n.toPrecision(3))
+
+const main = (): void => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
+  const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran => {
+    const args = ['--folder', folder, '--only', name, '--side', given.side!, '--steps', given.steps!]
+    const env = { ...process.env, SPILLWAY_ZEROS: zeros }
+    const call = [...process.execArgv, __filename, ...args]
+    const said = execFileSync(process.execPath, call, { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'inherit'] })
+    return JSON.parse(said.trim().split('\n').at(-1)!) as Ran
+  }
+  try {
+    mkdirSync(folder, { recursive: true })
+    const tissueShare = rounded(draw(folder))
+    const rows = PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
+      const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
+      const [skip, compute] = [0, 1].map((i) => median(turns.flatMap((turn) => turn[i]!.seconds))) as [number, number]
+      for (const [a, b] of turns)
+        if (a.losses.some((loss, i) => Math.abs(loss - b.losses[i]!) > WITHIN * b.losses[i]!))
+          throw new Error(`${plan.name}: losses ${a.losses} and ${b.losses}`)
+      const { skippedShare, peakMiB } = turns[0]![0]
+      const row = {
+        plan: plan.name,
+        side,
+        tissueShare,
+        turns: turns.length,
+        steps: Number(given.steps),
+        peakMiB,
+        skippedShare: rounded(skippedShare ?? 0),
+        skipSeconds: rounded(skip),
+        computeSeconds: rounded(compute),
+        ratio: rounded(compute / skip),
+      }
+      console.log(JSON.stringify(row))
+      return row
+    })
+    record('masked', { rows })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+if (given.folder !== undefined) void run(given.folder, PLANS.find(({ name }) => name === given.only)!)
+else main()
