@@ -323,8 +323,10 @@ const emptyIn = ({ of: { slide }, region }: Part, { side, tissue }: Blocks): ((y
   return (y, x) => {
     const [row, column] = [Math.floor(y / side), Math.floor(x / side)]
     const [top, left] = [region.top + row * side, region.left + column * side]
+    const height = Math.min(side, region.top + region.height - top)
+    const width = Math.min(side, region.left + region.width - left)
     const isEmpty = (): boolean =>
-      top >= slide.level.height || left >= slide.level.width || share({ top, left, height: side, width: side }) === 0
+      top >= slide.level.height || left >= slide.level.width || share({ top, left, height, width }) === 0
     const is = known.get(row * columns + column) ?? isEmpty()
     known.set(row * columns + column, is)
     return is
