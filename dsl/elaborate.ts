@@ -22,6 +22,7 @@ import { takesBytes } from './fedbytes'
 import { countedIn, fold, type Nameless } from './fold'
 import { LEGAL_NETS, netUnapplied } from './messages'
 import type { Net, Shape } from './net'
+import { type Mask, maskOf } from './masks'
 import { algebraOf, randomKeys } from './netgraph'
 import {
   type Applied,
@@ -54,6 +55,8 @@ export interface Elaborated extends ElaboratedStep {
 interface Made {
   readonly ref: Ref
   readonly detached: boolean
+  /** The pixels that count, if they are those of a mask. */
+  readonly mask?: Mask | undefined
 }
 type Result<T> = Either<GraphError, T>
 
@@ -113,7 +116,8 @@ class StepElaboration {
       this.tensor(of),
       E.bindTo('made'),
       E.bind('to', target),
-      E.map(({ made, to }) => ({ name, loss, of: made.ref, to, weight })),
+      E.bind('mask', ({ made }) => maskOf(made.mask, this.graph.shape(made.ref), name)),
+      E.map(({ made, to, mask }) => ({ name, loss, of: made.ref, to, weight, ...mask })),
     )
   }
 
@@ -162,7 +166,7 @@ class StepElaboration {
       case 'multiplied':
         return this.combined(t as Combined)
       case 'detached':
-        return E.map(({ ref }: Made) => ({ ref, detached: true }))(this.tensor((t as DetachedTensor).of))
+        return E.map((made: Made) => ({ ...made, detached: true }))(this.tensor((t as DetachedTensor).of))
     }
   }
 
@@ -255,11 +259,13 @@ class StepElaboration {
     const suffix = use === 1 ? '' : `#${use}`
     this.layers.push(...layers.map((l) => ({ ...l, name: `${l.name}${suffix}`, called: `${l.called}${suffix}` })))
     const before = this.graph.written.length
-    const algebra = algebraOf({ graph: this.graph, randomKey: this.keys, mode: 'train', suffix })
+    const masks = new Map<Ref, Mask>()
+    const algebra = algebraOf({ graph: this.graph, randomKey: this.keys, mode: 'train', suffix, masks })
     const make = (): Result<Ref> => fold(algebra, net, x.ref, use === 1 ? this.nameless : new Map(nameless))
     return pipe(
       this.reading([x], use === 1 ? make : () => this.graph.sharing(make)),
       E.tap(() => this.keeping(net, use, this.graph.written.slice(before))),
+      E.map((made) => ({ ...made, mask: masks.get(made.ref) })),
     )
   }
 

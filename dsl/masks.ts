@@ -1,7 +1,7 @@
 // Masks of an image: the pixels that layers compute. In: an image, the side of a block. Out: values [B,1,h,w] of 1 inside of the mask and 0 outside,
 // at the size of any layer, and values with 0 outside. Invariant: a block lies outside if all numbers of the image in it are 0; a pixel of a layer
 // has the block nearest to it. Worked example: an image of 64 × 64 with blocks of 32 has a mask of 2 × 2, and a layer of 16 × 16 has blocks of 8.
-import { chain, type Either, right, tap } from 'fp-ts/Either'
+import { bind, bindTo, chain, type Either, map, right, tap } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
@@ -11,6 +11,19 @@ type Made = Either<GraphError, Ref>
 
 /** Squares of numbers that are 0 or at least a byte's step apart from it. */
 const MOST = 1e30
+/** Below all numbers of layers, also in bf16. */
+const LOWEST = -3e38
+
+/** Ops whose results are never negative, and ops whose results are not if their inputs are not. */
+const ABOVE: ReadonlySet<string> = new Set(['relu', 'relu6', 'sigmoid', 'square', 'abs', 'exp', 'clamp'])
+const PASSING: ReadonlySet<string> = new Set(['max_pool', 'avg_pool', 'multiply', 'add', 'concat', 'upsample', 'dropout'])
+
+const isNeverNegative = (graph: GraphBuilder, x: Ref): boolean => {
+  const op = graph.written.find((o) => o.outs.includes(x))
+  if (op === undefined) return false
+  if (ABOVE.has(op.kind)) return (op.attrs['slope'] ?? 0) === 0 && (op.attrs['low'] ?? 0) >= 0
+  return PASSING.has(op.kind) && op.ins.every((v) => isNeverNegative(graph, v as Ref))
+}
 
 export class Mask {
   private readonly made = new Map<string, Ref>()
@@ -29,6 +42,24 @@ export class Mask {
       : pipe(
           this.at(h!, w!, layer),
           chain((mask) => this.graph.one('multiply', { over: 2 }, [y, mask], layer)),
+        )
+  }
+
+  /**
+   * Maxima of windows of x over the pixels inside. A window without such pixels has 0. If x is never negative, the 0 outside changes no maximum.
+   */
+  highest(x: Ref, layer: string, maximum: (of: Ref) => Made): Made {
+    const { graph } = this
+    const [, , h, w] = graph.shape(x)
+    return isNeverNegative(graph, x)
+      ? maximum(x)
+      : pipe(
+          this.at(h!, w!, layer),
+          bindTo('mask'),
+          bind('filled', ({ mask }) => graph.one('mask_fill', { value: LOWEST }, [x, mask], layer)),
+          bind('y', ({ filled }) => maximum(filled)),
+          bind('any', ({ mask }) => maximum(mask)),
+          chain(({ y, any }) => graph.one('multiply', { over: 2 }, [y, any], layer)),
         )
   }
 
@@ -83,3 +114,16 @@ export class Mask {
     )
   }
 }
+
+/** The mask of a loss on an output of this shape; none for images of one pixel. */
+export const maskOf = (
+  mask: Mask | undefined,
+  [, , h, w]: readonly number[],
+  layer: string,
+): Either<GraphError, { readonly mask?: Ref }> =>
+  mask === undefined || (h === 1 && w === 1)
+    ? right({})
+    : pipe(
+        mask.at(h!, w!, layer),
+        map((ref) => ({ mask: ref })),
+      )

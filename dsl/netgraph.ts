@@ -1,6 +1,6 @@
 // A net as ops: the algebra of a fold that appends them to a graph, every op from the op table. In: a graph under construction, the number of the
 // next random layer, the suffix of the layers' names. Out: the algebra. Invariant: the analysis of a layer is derived from the same ops.
-import { chain, type Either, right } from 'fp-ts/Either'
+import { chain, type Either, map, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
@@ -26,13 +26,19 @@ interface Elaboration {
   /** Follows the layers' names, not those of their parameters. */
   readonly suffix?: string
   readonly mask?: Mask
+  /** Takes the mask of each value of a masked net. */
+  readonly masks: Map<Ref, Mask>
 }
 
 export const algebraOf = (e: Elaboration): Algebra<Ref> => {
-  const { graph, randomKey, mode, suffix = '', mask } = e
+  const { graph, randomKey, mode, suffix = '', mask, masks } = e
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
   const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: NodeNames): Either<GraphError, Ref> =>
     graph.one(kind, attrs, ins, `${at.name}${suffix}`)
+  const noted = map((y: Ref): Ref => {
+    if (mask) masks.set(y, mask)
+    return y
+  })
   return {
     layer: (l, x, at) => {
       const rule = ruleFor(l)
@@ -40,23 +46,23 @@ export const algebraOf = (e: Elaboration): Algebra<Ref> => {
       const params = rule.params?.(l, shape(x)) ?? []
       const site = { graph, layer, weights: weightsOf(l, at), input: shape(x), params, randomKey, mode, mask }
       const made = rule.elaborate(l, x, site)
-      return mask && rule.masked !== 'keeps' ? chain((y: Ref) => mask.inside(y, layer))(made) : made
+      return noted(mask && rule.masked !== 'keeps' ? chain((y: Ref) => mask.inside(y, layer))(made) : made)
     },
-    sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
+    sum: (body, shortcut, at) => noted(single('add', {}, [body, shortcut], at)),
     combine: (kind, parts, at) => {
       const [first, ...others] = parts.map(shape)
-      return single(COMBINATIONS[kind].op, COMBINATIONS[kind].attrs(first!, others), parts, at)
+      return noted(single(COMBINATIONS[kind].op, COMBINATIONS[kind].attrs(first!, others), parts, at))
     },
     product: (input, factor, at) =>
-      single('multiply', { over: factorOver(shape(input), shape(factor)) ?? 0 }, [input, factor], at),
+      noted(single('multiply', { over: factorOver(shape(input), shape(factor)) ?? 0 }, [input, factor], at)),
     resize: (made, input, at) => {
       const [[, , inH, inW], [, , outH, outW]] = [shape(made), shape(input)]
       if (inH === outH && inW === outW) return right(made)
       const place = at()
       const resized = single('upsample', { mode: 1, inH, inW, outH, outW }, [made], place)
-      return mask ? chain((y: Ref) => mask.inside(y, `${place.name}${suffix}`))(resized) : resized
+      return noted(mask ? chain((y: Ref) => mask.inside(y, `${place.name}${suffix}`))(resized) : resized)
     },
     masked: (side, input) => right(algebraOf({ ...e, mask: new Mask(graph, side, input) })),
-    join: (branches, at) => (branches.length === 1 ? right(branches[0]!) : single('concat', {}, branches, at)),
+    join: (branches, at) => (branches.length === 1 ? right(branches[0]!) : noted(single('concat', {}, branches, at))),
   }
 }

@@ -16,6 +16,7 @@ import { invalid } from './decode'
 import { takesBytes } from './fedbytes'
 import { fold } from './fold'
 import type { Model } from './model'
+import { type Mask, maskOf } from './masks'
 import { algebraOf, randomKeys } from './netgraph'
 import type { Loss } from './training'
 
@@ -59,12 +60,15 @@ interface Forward {
   readonly graph: GraphBuilder
   /** The net's result. */
   readonly y: Ref
+  /** The pixels that count, if they are those of a mask. */
+  readonly mask: Mask | undefined
 }
 
 /** The net's forward pass, and its output. */
 const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forward> => {
   const graph = new GraphBuilder(name)
-  const algebra = algebraOf({ graph, randomKey: randomKeys(), mode: 'predict' })
+  const masks = new Map<Ref, Mask>()
+  const algebra = algebraOf({ graph, randomKey: randomKeys(), mode: 'predict', masks })
   return pipe(
     graph.checked(graph.input('input', m.input, takesBytes(m.net) ? 'u8' : graph.dtype)),
     E.chain((x) => fold(algebra, m.net, x)),
@@ -76,7 +80,7 @@ const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forwa
     ),
     E.map(({ y, out }) => {
       graph.markOutput(out, OUTPUT)
-      return { graph, y }
+      return { graph, y, mask: masks.get(y) }
     }),
   )
 }
@@ -107,8 +111,9 @@ export const evaluationOf = (m: Model, loss: Loss, form: Form, name = 'model'): 
     E.bind('target', ({ entry, forward: { graph, y } }) =>
       graph.checked(graph.target('target', targetOf(entry, graph.shape(y)), entry.labels ? 'i32' : graph.dtype)),
     ),
-    E.map(({ forward: { graph, y }, target }) => {
-      const term: Term = { name: 'loss', loss, of: y, to: { value: target, detached: false }, weight: 1 }
+    E.bind('mask', ({ forward: { graph, y, mask } }) => maskOf(mask, graph.shape(y), 'loss')),
+    E.map(({ forward: { graph, y }, target, mask }) => {
+      const term: Term = { name: 'loss', loss, of: y, to: { value: target, detached: false }, weight: 1, ...mask }
       return {
         graph: graph.build(),
         objectives: [{ name: 'model', optimizer: NO_OPTIMIZER, updates: {}, params: new Map(), terms: [term] }],

@@ -1,8 +1,11 @@
 // Max and average pooling. In: [B,C,H,W]. Out: [B,C,H',W'], sizes as PyTorch counts them, ceil mode included.
 // FT-compatible in every dimension. The stride is the kernel and the padding 0 unless given.
+import type { Either } from 'fp-ts/Either'
 import * as t from 'io-ts'
+import type { GraphError } from '../../staging/core/errors'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
+import type { Ref } from '../../staging/ops/op'
 import { maxPads } from '../../staging/ops/pool'
 import { type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
@@ -256,7 +259,10 @@ const avgAttrs = (l: AvgPool<string, Extent, Extent, SidePadding, boolean>) => {
 export const maxPoolRule: LayerRule<MaxPool<string, Extent, Extent, SidePadding, boolean>> = {
   codec: layerCodec('maxPool', poolProps),
   fault,
-  elaborate: (l, x, at) => emit(at, 'max_pool', maxAttrs(l), [x]),
+  elaborate: (l, x, at) => {
+    const maximum = (of: Ref): Either<GraphError, Ref> => emit(at, 'max_pool', maxAttrs(l), [of])
+    return at.mask ? at.mask.highest(x, at.layer, maximum) : maximum(x)
+  },
 }
 
 export const avgPoolRule: LayerRule<AvgPool<string, Extent, Extent, SidePadding, boolean>> = {

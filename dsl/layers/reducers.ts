@@ -131,7 +131,11 @@ const maximum = (x: Ref, at: LayerPosition, h: number, w: number): Made => {
 export const globalMaxPoolRule: LayerRule<GlobalMaxPool<string>> = {
   codec: layerCodec('globalMaxPool', {}),
   example: 'globalMaxPool()',
-  elaborate: (_, x, at) => maximum(x, at, at.input[2], at.input[3]),
+  elaborate: (_, x, at) => {
+    const [, , h, w] = at.input
+    const whole = (of: Ref): Made => maximum(of, at, h, w)
+    return at.mask && h * w > 1 ? at.mask.highest(x, at.layer, whole) : whole(x)
+  },
 }
 
 const mean = (at: LayerPosition) => chain((x: Ref) => meanOf(x, at))

@@ -248,18 +248,26 @@ struct SoftmaxXentBackward : PlainKernel {
   }
 };
 
+/// The factor of a pixel in a call with a mask, or 1.
+struct Factors {
+  const View* given;
+  explicit Factors(const KernelCall& c) : given(c.n_ins > 2 ? &c.ins[2] : nullptr) {}
+  float at(int64_t b, int64_t h, int64_t w) const { return given ? *pixel_of(*given, b, h, w) : 1.0f; }
+};
+
 struct SoftXent : RowSum {
   template <class T>
   static void run(const KernelCall& c) {
     const View& x = c.ins[0];
     const ops::SoftXentTerms terms(c);
+    const Factors factors(c);
     const int64_t classes = x.dims[1];
     sum(c, terms.scale, [&](int64_t b, int64_t h) {
       double sum = 0;
       each_softmax<T>(x, b, h, [&](int64_t w, const T* pixel, const auto& s) {
         const float* target = pixel_of(c.ins[1], b, h, w);
-        const double log_total = std::log(s.total) + double(s.top);
-        for (int64_t ch = 0; ch < classes; ch++) sum += terms.share(double(target[ch]), classes) * (log_total - double(pixel[ch]));
+        const double log_total = std::log(s.total) + double(s.top), factor = double(factors.at(b, h, w));
+        for (int64_t ch = 0; ch < classes; ch++) sum += factor * terms.share(double(target[ch]), classes) * (log_total - double(pixel[ch]));
       });
       return sum;
     });
@@ -271,15 +279,17 @@ struct SoftXentBackward : PlainKernel {
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &dx = c.outs[0];
     const ops::SoftXentTerms terms(c);
+    const Factors factors(c);
     const int64_t classes = x.dims[1];
     each_row_of(x, [&](int64_t b, int64_t h) {
       each_softmax<T>(x, b, h, [&](int64_t w, const T*, const auto& s) {
         const float* target = pixel_of(c.ins[1], b, h, w);
         T* const gradient = pixel_of<T>(dx, b, h, w);
         double all = 0;
+        const double scale = terms.scale * double(factors.at(b, h, w));
         for (int64_t ch = 0; ch < classes; ch++) all += terms.share(double(target[ch]), classes);
         for (int64_t ch = 0; ch < classes; ch++)
-          gradient[ch] = T(float(terms.scale * (double(s.exponential(ch)) / s.total * all - terms.share(double(target[ch]), classes))));
+          gradient[ch] = T(float(scale * (double(s.exponential(ch)) / s.total * all - terms.share(double(target[ch]), classes))));
       });
     });
   }
@@ -384,21 +394,24 @@ struct ElementLoss : RowSum {
   static void run(const KernelCall& c) {
     const auto a = ops::ElementLossAttrs::read(c.attrs);
     const View& x = c.ins[0];
-    const bool whole_rows = dense_rows(x) && (c.n_ins == 1 || dense_rows(c.ins[1]));
+    const Factors factors(c);
+    const bool whole_rows = !factors.given && dense_rows(x) && (c.n_ins == 1 || dense_rows(c.ins[1]));
     const int64_t runs = whole_rows ? 1 : x.dims[3], length = whole_rows ? x.dims[3] * x.dims[1] : x.dims[1];
     const float constant = float(a.constant);
     sum(c, a.weight / double(a.count), [&, loss = ops::loss_of<Loss>(c.attrs)](int64_t b, int64_t h) {
       double total = 0;
       for (int64_t run = 0; run < runs; run++) {
+        double part = 0;
         const T* const value = pixel_of<T>(x, b, h, run);
         if (c.n_ins > 1) {
           const float* const wanted = pixel_of(c.ins[1], b, h, run);
-#pragma omp simd reduction(+ : total)
-          for (int64_t i = 0; i < length; i++) total += double(loss.value(float(value[i]), wanted[i]));
+#pragma omp simd reduction(+ : part)
+          for (int64_t i = 0; i < length; i++) part += double(loss.value(float(value[i]), wanted[i]));
         } else {
-#pragma omp simd reduction(+ : total)
-          for (int64_t i = 0; i < length; i++) total += double(loss.value(float(value[i]), constant));
+#pragma omp simd reduction(+ : part)
+          for (int64_t i = 0; i < length; i++) part += double(loss.value(float(value[i]), constant));
         }
+        total += part * double(factors.at(b, h, run));
       }
       return total;
     });
@@ -411,6 +424,7 @@ struct ElementLossBackward : PlainKernel {
     const auto a = ops::ElementLossAttrs::read(c.attrs);
     const float scale = float(a.weight / double(a.count)), constant = float(a.constant);
     const auto slope = [scale, loss = ops::loss_of<Loss>(c.attrs)](float x, float t) { return scale * loss.slope(x, t); };
+    if (c.n_ins > 2) return with_element(c.ins[0], [&](auto element) { by_pixels<decltype(element)>(c, slope); });
     if (c.n_ins > 1)
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
         float *const dx = at[0], *const x = at[1], *const target = at[2];
@@ -425,6 +439,22 @@ struct ElementLossBackward : PlainKernel {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) dx[i] = function(x[i], constant);
       });
+  }
+
+  /// dx = slope(x, target)·factor of each pixel.
+  template <class T, class Slope>
+  static void by_pixels(const KernelCall& c, Slope slope) {
+    const View& dx = c.outs[0];
+    const Factors factors(c);
+    each_row_of(dx, [&](int64_t b, int64_t h) {
+      for (int64_t w = 0; w < dx.dims[3]; w++) {
+        const T* const x = pixel_of<T>(c.ins[0], b, h, w);
+        const float* const target = pixel_of(c.ins[1], b, h, w);
+        T* const gradient = pixel_of<T>(dx, b, h, w);
+        const float factor = factors.at(b, h, w);
+        for (int64_t ch = 0; ch < dx.dims[1]; ch++) gradient[ch] = T(factor * slope(float(x[ch]), target[ch]));
+      }
+    });
   }
 };
 

@@ -1,4 +1,5 @@
 // The code for nvcc: the table of own kernels for the GPU, and the few that accompany a library's.
+#include <algorithm>
 #include <array>
 
 #include "cuda/exec.cuh"
@@ -20,11 +21,16 @@ Status launched(cudaStream_t stream, DType stored, F f) {
   return exec.status();
 }
 
+/// Above the largest wire number of the op table.
+#define SPILLWAY_WIRE(kind, wire) , wire
+constexpr uint32_t WIRES = std::max({0 SPILLWAY_OPS(SPILLWAY_WIRE)}) + 1;
+#undef SPILLWAY_WIRE
+
 }  // namespace
 
 const OwnFunctions* own_functions(uint32_t wire) {
-  static const std::array<OwnFunctions, 256> known = [] {  // filled once, by the first of several threads
-    std::array<OwnFunctions, 256> all{};
+  static const auto known = [] {  // filled once, by the first of several threads
+    std::array<OwnFunctions, WIRES> all{};
     for (uint32_t kind = 0; kind < all.size(); kind++)
       if (const KernelFunctions<GpuExec>* f = functions<GpuExec>(kind)) all[kind] = {f->check, f->workspace, f->library, f->together};
     return all;

@@ -201,7 +201,10 @@
   X(prelu_bwd_weights, 272) \
   X(masked_stats, 273) \
   X(masked_sums, 274) \
-  X(bn_masked_apply, 275)
+  X(bn_masked_apply, 275) \
+  X(mask_factors, 276) \
+  X(mask_labels, 277) \
+  X(mask_fill, 278)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1272,6 +1275,14 @@ using MaskedSumsAttrs = GlobalAvgPoolAttrs;
 
 using BnMaskedApplyAttrs = BnApplyAttrs;
 
+struct MaskFactorsAttrs {
+  static MaskFactorsAttrs read(const double*) { return {}; }
+};
+
+using MaskLabelsAttrs = CountLabelsAttrs;
+
+using MaskFillAttrs = FillAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1367,9 +1378,9 @@ inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED
 inline constexpr AttrLimit HuberLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit HuberBwdLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit RmspropLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit CountLabelsLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit SoftmaxXentCountedLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit SoftmaxXentCountedBwdLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit CountLabelsLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftmaxXentCountedLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftmaxXentCountedBwdLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ClipValuesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit ClipNormLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit SgdSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
@@ -1426,6 +1437,7 @@ inline constexpr AttrLimit PreluBwdWeightsLimits[] = {{0, 0, 1, -UNBOUNDED, UNBO
 inline constexpr AttrLimit MaskedStatsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit MaskedSumsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnMaskedApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MaskLabelsLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1524,11 +1536,11 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"softmax_xent_bwd", 32, 2, 2, 1, 1, 2, 0, "if", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"mse", 33, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"mse", 33, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"mse_bwd", 34, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"mse_bwd", 34, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"sgd", 35, 2, 3, 0, 0, 4, 0, "fffi", false, -1, 0, SgdLimits, 4,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"momentum", Role::whole, Element::real, true, false, "=", 1}},
@@ -1587,17 +1599,17 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"group_norm_bwd_data", 53, 4, 5, 1, 1, 3, 0, "ifi", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}, {"stats", Role::data, Element::real, false, false, "saaa"}, {"sums", Role::data, Element::real, false, false, "saaa"}, {"gamma", Role::whole, Element::real, false, false, nullptr}},
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
-    {"l1", 54, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"l1", 54, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"l1_bwd", 55, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"l1_bwd", 55, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bce_with_logits", 56, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"bce_with_logits", 56, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"bce_with_logits_bwd", 57, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"param_grad_sum", 58, 2, 65535, 1, 1, 0, 0, "", false, 0, 0, nullptr, 0,
      {{"d0", Role::whole, Element::real, false, false, "="}, {"d1", Role::whole, Element::real, false, false, "="}},
@@ -1734,11 +1746,11 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"drop_images_bwd", 121, 1, 1, 1, 1, 2, 0, "fi", true, 0, 0, DropImagesBwdLimits, 2,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"huber", 122, 1, 2, 1, 1, 4, 0, "ifff", false, -1, 0, HuberLimits, 1,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"huber", 122, 1, 3, 1, 1, 4, 0, "ifff", false, -1, 0, HuberLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"huber_bwd", 123, 1, 2, 1, 1, 4, 0, "ifff", false, -1, 0, HuberBwdLimits, 1,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"huber_bwd", 123, 1, 3, 1, 1, 4, 0, "ifff", false, -1, 0, HuberBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"rmsprop", 124, 3, 5, 0, 0, 6, 0, "fffffi", false, -1, 0, RmspropLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}},
@@ -1776,11 +1788,11 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"mean_over_steps", 135, 2, 2, 1, 1, 1, 0, "i", false, 1, 0, MeanOverStepsLimits, 1,
      {{"sum", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
-    {"focal", 140, 1, 2, 1, 1, 5, 0, "iffff", false, -1, 0, FocalLimits, 2,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"focal", 140, 1, 3, 1, 1, 5, 0, "iffff", false, -1, 0, FocalLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"focal_bwd", 141, 1, 2, 1, 1, 5, 0, "iffff", false, -1, 0, FocalBwdLimits, 2,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"focal_bwd", 141, 1, 3, 1, 1, 5, 0, "iffff", false, -1, 0, FocalBwdLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"count_classes", 142, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, CountClassesLimits, 2,
      {{"labels", Role::data, Element::i32, false, false, "sass"}},
@@ -1806,11 +1818,11 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"dice_sums_bwd", 149, 3, 3, 1, 1, 1, 0, "i", false, -1, 0, DiceSumsBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"slopes", Role::whole, Element::real, false, false, "3C"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"soft_xent", 150, 2, 2, 1, 1, 3, 0, "iff", false, -1, 0, SoftXentLimits, 1,
-     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}},
+    {"soft_xent", 150, 2, 3, 1, 1, 3, 0, "iff", false, -1, 0, SoftXentLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"soft_xent_bwd", 151, 2, 2, 1, 1, 3, 0, "iff", false, -1, 0, SoftXentBwdLimits, 1,
-     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}},
+    {"soft_xent_bwd", 151, 2, 3, 1, 1, 3, 0, "iff", false, -1, 0, SoftXentBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
     {"affine", 152, 1, 1, 1, 1, 2, 0, "ff", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
@@ -1854,11 +1866,11 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"reciprocal_bwd", 165, 2, 2, 1, 1, 0, 0, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"mean", 166, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"mean", 166, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"mean_bwd", 167, 1, 2, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+    {"mean_bwd", 167, 1, 3, 1, 1, 3, 0, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}, {"factors", Role::data, Element::real, false, false, "s1ss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"from_bytes", 170, 1, 1, 1, 1, 0, 2, "", false, -1, -1, FromBytesLimits, 2,
      {{"x", Role::data, Element::u8, false, false, "ssss"}},
@@ -2021,6 +2033,15 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"gamma_total", Role::whole, Element::real, true, false, "="}, {"beta_total", Role::whole, Element::real, true, false, "="}}},
     {"bn_masked_apply", 275, 5, 5, 1, 1, 2, 0, "fi", false, -1, -1, BnMaskedApplyLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"mask", Role::whole, Element::real, false, false, "41"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"mask_factors", 276, 2, 2, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"mask", Role::data, Element::real, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "41"}},
+     {{"factors", Role::data, Element::real, true, false, "ssss"}}},
+    {"mask_labels", 277, 2, 2, 1, 1, 1, 0, "i", false, 0, -1, MaskLabelsLimits, 1,
+     {{"labels", Role::data, Element::i32, false, false, "ssss"}, {"mask", Role::data, Element::real, false, false, "ssss"}},
+     {{"y", Role::data, Element::i32, true, false, "ssss"}}},
+    {"mask_fill", 278, 2, 2, 1, 1, 1, 0, "f", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"mask", Role::data, Element::either, false, false, "s1ss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
 };
 

@@ -135,6 +135,12 @@ struct SoftmaxXentBackward {
   }
 };
 
+/// The factor of a pixel in a call with a mask, or 1, in local coordinates.
+template <class T>
+double factor_at(const KernelCall& c, int64_t b, int64_t h, int64_t w) {
+  return c.n_ins > 2 ? double(Tensor<T>(c.ins[2]).at(b, 0, h, w)) : 1.0;
+}
+
 struct SoftXent {
   template <class T>
   static void run(const KernelCall& call) {
@@ -147,7 +153,8 @@ struct SoftXent {
         for (int64_t w = 0; w < v.dims[3]; w++) {
           const Softmax s = softmax_of(x, b, h, w);
           for (int64_t c = 0; c < v.dims[1]; c++)
-            sum += terms.share(double(target.at(b, c, h, w)), v.dims[1]) * (s.top + std::log(s.total) - double(x.at(b, c, h, w)));
+            sum += factor_at<T>(call, b, h, w) * terms.share(double(target.at(b, c, h, w)), v.dims[1]) *
+                   (s.top + std::log(s.total) - double(x.at(b, c, h, w)));
         }
     Tensor<T>(call.outs[0])[0] = T(terms.scale * sum);
   }
@@ -164,10 +171,11 @@ struct SoftXentBackward {
         for (int64_t w = 0; w < v.dims[3]; w++) {
           const Softmax s = softmax_of(x, b, h, w);
           double all = 0;
+          const double scale = terms.scale * factor_at<T>(call, b, h, w);
           for (int64_t c = 0; c < v.dims[1]; c++) all += terms.share(double(target.at(b, c, h, w)), v.dims[1]);
           for (int64_t c = 0; c < v.dims[1]; c++)
-            dx.at(b, c, h, w) = T(terms.scale * (std::exp(double(x.at(b, c, h, w)) - s.top) / s.total * all -
-                                                 terms.share(double(target.at(b, c, h, w)), v.dims[1])));
+            dx.at(b, c, h, w) = T(scale * (std::exp(double(x.at(b, c, h, w)) - s.top) / s.total * all -
+                                           terms.share(double(target.at(b, c, h, w)), v.dims[1])));
         }
   }
 };
@@ -255,12 +263,13 @@ struct DiceBackward {
   }
 };
 
-/// Calls f(b, c, h, w, x, t) for each element, in whole-value coordinates.
+/// Calls f(b, c, h, w, x, t, factor) for each element, in whole-value coordinates.
 template <class T, class F>
 void each_compared(const KernelCall& call, double constant, F f) {
   const Tensor<T> x(call.ins[0]);
   each_element(call.ins[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
-    f(b, c, h, w, double(x.global(b, c, h, w)), call.n_ins > 1 ? double(Tensor<T>(call.ins[1]).global(b, c, h, w)) : constant);
+    f(b, c, h, w, double(x.global(b, c, h, w)), call.n_ins > 1 ? double(Tensor<T>(call.ins[1]).global(b, c, h, w)) : constant,
+      call.n_ins > 2 ? double(Tensor<T>(call.ins[2]).global(b, 0, h, w)) : 1.0);
   });
 }
 
@@ -271,7 +280,8 @@ struct ElementLoss {
     const auto a = ops::ElementLossAttrs::read(call.attrs);
     const Loss loss = ops::loss_of<Loss>(call.attrs);
     double sum = 0;
-    each_compared<T>(call, a.constant, [&](int64_t, int64_t, int64_t, int64_t, double x, double t) { sum += loss.value(x, t); });
+    each_compared<T>(call, a.constant,
+                     [&](int64_t, int64_t, int64_t, int64_t, double x, double t, double factor) { sum += factor * loss.value(x, t); });
     Tensor<T>(call.outs[0])[0] = T(a.weight * sum / double(a.count));
   }
 };
@@ -283,8 +293,8 @@ struct ElementLossBackward {
     const auto a = ops::ElementLossAttrs::read(call.attrs);
     const Loss loss = ops::loss_of<Loss>(call.attrs);
     const Tensor<T> dx(call.outs[0]);
-    each_compared<T>(call, a.constant, [&](int64_t b, int64_t c, int64_t h, int64_t w, double x, double t) {
-      dx.global(b, c, h, w) = T(a.weight * loss.slope(x, t) / double(a.count));
+    each_compared<T>(call, a.constant, [&](int64_t b, int64_t c, int64_t h, int64_t w, double x, double t, double factor) {
+      dx.global(b, c, h, w) = T(factor * a.weight * loss.slope(x, t) / double(a.count));
     });
   }
 };

@@ -30,6 +30,8 @@ export interface DataFlags {
   readonly tissue?: number
   /** Side of blocks that become 0 if they have no tissue. */
   readonly blocks?: number
+  /** Height and width of whole slides as samples. */
+  readonly canvas?: readonly [height: number, width: number]
   readonly found?: Tissue
 }
 
@@ -46,27 +48,31 @@ export const saysHow = ({
   tileSize,
   tissue,
   blocks,
+  canvas,
 }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks) !== undefined
+  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
 /** Slides are named by a flag of theirs, or by a file that only they have. */
-const areSlides = (path: string, { level, microns, tileSize, tissue, blocks }: DataFlags): boolean =>
-  (level ?? microns ?? tileSize ?? tissue ?? blocks) !== undefined || isSlide(path)
+const areSlides = (path: string, { level, microns, tileSize, tissue, blocks, canvas }: DataFlags): boolean =>
+  (level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas) !== undefined || isSlide(path)
 
 const TISSUE_OF_TILES = '--tissue selects tiles: add --tile-size, e.g. --tile-size 512'
 
 const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
-  const { fit, images, layout, depth, level, microns, tileSize, tissue, blocks, mean, std } = o
+  const { fit, images, layout, depth, level, microns, tileSize, tissue, blocks, canvas, mean, std } = o
   const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
   if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
   if (fit === 'own' && tileSize !== undefined)
     return E.left(usage('--fit own does not apply to --tile-size: leave one of them out'))
   if (tissue !== undefined && tileSize === undefined) return E.left(usage(TISSUE_OF_TILES))
+  if (canvas !== undefined && tileSize !== undefined)
+    return E.left(usage('--canvas is for whole slides: leave --canvas or --tile-size out'))
   if (level !== undefined && microns !== undefined)
     return E.left(usage('--level and --microns exclude each other: leave one of them out'))
-  const how = given({ level, microns, tiles: tileSize, tissue, blocks, mean, std, augment, fit: fit === 'own' ? undefined : fit })
+  const own = { level, microns, tiles: tileSize, tissue, blocks, canvas, mean, std, augment }
+  const how = given({ ...own, fit: fit === 'own' ? undefined : fit })
   return onRefusal(() => slidesAt(path, how, o.found).data)
 }
 

@@ -16,7 +16,7 @@ import {
   depthOption,
   DEPTHS,
   durationOption,
-  imageOption,
+  pixelsOption,
   LAYOUTS,
   listOption,
   needingValues,
@@ -67,7 +67,7 @@ const names = () => require('./names') as typeof import('./names')
 
 const sizeOptions = (c: Command): Command =>
   c
-    .option('--image <size>', 'image size in pixels: 512, or height x width: 509x389', imageOption)
+    .option('--image <size>', 'image size in pixels: 512, or height x width: 509x389', pixelsOption('--image'))
     .option('--batch <n>', 'images per step', countOption('--batch'))
 
 /** For a network of the zoo. */
@@ -208,6 +208,11 @@ const BLOCKS = [
   'pixels of blocks of this side without tissue become 0, for networks of masked() (default: pixels stay)',
   countOption('--blocks'),
 ] as const
+const CANVAS = [
+  '--canvas <size>',
+  'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, or height x width (default: the size of each slide)',
+  pixelsOption('--canvas'),
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -303,6 +308,7 @@ const trainFlags = (c: Command) =>
     .option(...TILE_SIZE)
     .option(...TISSUE)
     .option(...BLOCKS)
+    .option(...CANVAS)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
@@ -474,6 +480,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TILE_SIZE)
       .option(...TISSUE)
       .option(...BLOCKS)
+      .option(...CANVAS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -499,7 +506,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         .option(
           '--image <size>',
           'resize images to this size in pixels: 512, or height x width: 509x389 (default: size of training for one result per image, else own size)',
-          imageOption,
+          pixelsOption('--image'),
         )
         .option('--batch <n>', 'images per step (default 1)', countOption('--batch')),
     )
@@ -514,6 +521,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TILE_SIZE)
       .option(...TISSUE)
       .option(...BLOCKS)
+      .option(...CANVAS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

@@ -29,6 +29,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--tile-size',
     '--tissue',
     '--blocks',
+    '--canvas',
     '--augment',
     '--shuffle',
     '--no-shuffle',

@@ -94,12 +94,13 @@ export const durationOption = (flag: string): ((text: string) => number) =>
   })
 
 /** `512`, or `509x389`: height by width. */
-export const imageOption: (text: string) => readonly [height: number, width: number] = option((text) => {
-  const m = /^([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?$/.exec(text)
-  return m
-    ? E.right([Number(m[1]), Number(m[2] ?? m[1])])
-    : E.left(usage(`--image: '${text}' is not a size in pixels; examples: 512, or 509x389 (height x width)`))
-})
+export const pixelsOption = (flag: string): ((text: string) => readonly [height: number, width: number]) =>
+  option((text) => {
+    const m = /^([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?$/.exec(text)
+    return m
+      ? E.right([Number(m[1]), Number(m[2] ?? m[1])])
+      : E.left(usage(`${flag}: '${text}' is not a size in pixels; examples: 512, or 509x389 (height x width)`))
+  })
 
 export const choiceOption = <C extends string>(flag: string, legal: readonly C[]): ((text: string) => C) =>
   option(

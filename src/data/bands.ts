@@ -145,7 +145,7 @@ export const openBands = ({ set, values, cutOf, numbers, fill }: BandsOf): Bands
     const rows = regionIn(value, cut, band)
     if (!rows) return undefined
     const name = regionName(set, cut.index, rows.region)
-    const sample = await set.read(cut.index, { ...rows.region }, value.key)
+    const sample = await set.read(cut.index, { ...rows.region }, { key: value.key, outside: outsideOf(value) })
     const given = areAlone ? inputIn(sample, value, name) : checked(sample, { values, classes: set.classes }, name)[value.key]
     const { height, width } = rows.region
     const part: FedValue = isOfImage(value) ? value : { ...value, shape: [value.shape[0], height, width] }

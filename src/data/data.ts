@@ -280,13 +280,18 @@ export interface SlideTile {
   readonly height: number
 }
 
+/** The needed part of a region: with a key, only this value; and the label of pixels beyond an image. */
+export interface Wanted {
+  readonly key?: string
+  readonly outside?: number
+}
+
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
   | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
       Partial<Pick<RegionSource, 'size' | 'fit'>> & {
-        /** With a key, only this value of the sample is needed. */
-        readonly read: (i: number, region: Region, key?: string) => Sample | Promise<Sample>
+        readonly read: (i: number, region: Region, wanted?: Wanted) => Sample | Promise<Sample>
         /** Rows of a file's tiles, for images that are stored in tiles. */
         readonly tileRows?: number
         /** The most bytes of a band of rows, with numbers of four bytes; tests set fewer than the usual number. */
@@ -295,6 +300,8 @@ export type DataSet =
         readonly outputName?: (i: number) => string
         /** Scale of the pixels of a sample, if its file states it. */
         readonly micronsOf?: (i: number) => number | undefined
+        /** Pixels of an image without data: outputs have none there. */
+        readonly emptyOf?: (i: number) => (y: number, x: number) => boolean
         /** The place of a sample on the earth, if its file states it. */
         readonly georeferenceOf?: (i: number) => Georeference | undefined
         /** The place of a sample that is a tile of a slide. */

@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { diceSums, diceSumsBwd, ignoredIn, LOSSES, type LossEntry, softXent } from '../../staging/ops/loss'
+import { maskLabels } from '../../staging/ops/maskpixels'
 import { attrsListed } from '../../staging/ops/op'
 import { aboutTargets, type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
@@ -41,7 +42,8 @@ const OF_DICE: readonly string[] = [diceSums.kind, diceSumsBwd.kind]
  * these ignore.
  */
 const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonly ignored?: number } => {
-  const readers = graph.ops.filter((o) => o.ins[1] === id)
+  const masked = graph.ops.filter((o) => o.kind === maskLabels.kind && o.ins[0] === id).flatMap((o) => o.outs)
+  const readers = graph.ops.filter((o) => o.ins[1] === id || masked.includes(o.ins[1]!))
   const classesIn = (o: Graph['ops'][number]): number => {
     const channels = graph.values[o.ins[0]!]!.shape[1]!
     return channels === 1 && OF_DICE.includes(o.kind) ? 2 : channels

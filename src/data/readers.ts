@@ -174,7 +174,8 @@ export const regionName = (set: Own, index: number, { top, left, height, width }
 
 /** Reads a sample, and copies its arrays if other reads may begin before they are used. */
 const ownSample = ({ set, values, memory, isUsedLater }: Reading, index: number, region: Region, name: string): Later<Sample> => {
-  const given = set.read(index, { ...region })
+  const outside = values.find(({ labels }) => labels)?.labels?.ignored ?? 0
+  const given = set.read(index, { ...region }, { outside })
   return then(given, (unchecked) => {
     const sample = checked(unchecked, { values, classes: set.classes }, name)
     if (isLater(given)) memory.saw(name, sample)

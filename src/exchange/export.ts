@@ -154,12 +154,12 @@ export const placesOf = (
     ],
   )
 
-/** Masks of images have no form in ONNX. */
+/** Refuses operators without a form in ONNX. */
 const writable = ({ graph }: Forward): Either<SpillwayError, unknown> => {
   const odd = graph.ops.find((op) => !WRITTEN.includes(op.kind))
   return odd === undefined
     ? E.right(undefined)
-    : E.left(usage(`layer '${odd.layer}' computes ${odd.kind}, which has no form in ONNX; masked networks cannot be exported`))
+    : E.left(usage(`layer '${odd.layer}' computes ${odd.kind}, which has no form in ONNX`))
 }
 
 /** Sizes of the output in the file, which has no dimensions of 1 after a linear layer; the batch is that of the model. */

@@ -577,6 +577,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   avg_pool: avgPool,
   bn_apply: batchNorm(false),
   bn_frozen: batchNorm(true),
+  bn_masked_apply: batchNorm(false),
   bn_stats: () => {},
   clamp: elementWise((at, [x], dims, { attrs }) =>
     at.nodes.add('Clip', [x!, at.nodes.scalar(attrs['low']!), at.nodes.scalar(attrs['high']!)], dims),
@@ -603,9 +604,23 @@ const WRITERS: Readonly<Record<string, Write>> = {
   linear,
   log: unary('Log'),
   lrn: localResponseNorm,
+  masked_stats: () => {},
+  // x is 0 outside of the mask: there, x + (mask - 1)·(-value) is the value.
+  mask_fill: elementWise((at, [x, mask], dims, { attrs, ins }) => {
+    const { nodes } = at
+    const place = imageDims(at.value(ins[1]!))
+    const less = nodes.add('Sub', [mask!, nodes.scalar(1)], place)
+    return nodes.add('Add', [x!, nodes.add('Mul', [less, nodes.scalar(-attrs['value']!)], place)], dims)
+  }, 2),
   max_pool: maxPool,
   mish,
   multiply: elementWise((at, ins, dims) => at.nodes.add('Mul', ins, dims), 2),
+  multiply_bwd_channels: (at, { ins, outs }) => {
+    const [x, y] = ins.map((i) => at.image(i))
+    const product = at.nodes.add('Mul', [x!, y!], imageDims(at.value(ins[0]!)))
+    const sum = at.nodes.add('ReduceSum', [product, at.nodes.ints(1)], imageDims(at.value(outs[0]!)), { keepdims: 1 })
+    at.is(outs[0]!, { image: sum })
+  },
   pixel_shuffle: pixelShuffle,
   pixel_unshuffle: pixelUnshuffle,
   prelu: onImage((at, x, dims, { ins }) => {
@@ -625,6 +640,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   silu,
   softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
   softplus: unary('Softplus'),
+  square: elementWise((at, [x], dims) => at.nodes.add('Mul', [x!, x!], dims)),
   square_sums: squareSums,
   standardize: standardized,
   take_channels: takeChannels,

@@ -21,6 +21,8 @@ export interface BigTiff<T extends PixelType> {
   readonly description?: string | undefined
   /** The place of the image on the earth. */
   readonly georeference?: Georeference | undefined
+  /** The value of pixels without data (GDAL's nodata). */
+  readonly noData?: number | undefined
   /** Also receives each tile, e.g. for a picture of a level. */
   readonly seen?: ((tile: Tile<PixelsOf<T>>) => void) | undefined
 }
@@ -40,6 +42,8 @@ const BLACK_IS_ZERO = 1
 const [UNSIGNED, FLOAT] = [1, 3]
 const [NO_UNIT, CENTIMETRE] = [1, 3]
 const REDUCED = 1
+const NO_DATA = 42113
+const noDataText = (value: number | undefined): string => (Number.isNaN(value) ? 'nan' : String(value))
 const MICRONS_PER_CENTIMETRE = 10_000
 const MOST_LONG = 2 ** 32 - 1
 
@@ -166,6 +170,7 @@ export const bigTiffInto = <T extends PixelType>({ put }: Pick<Filling, 'put'>, 
       ...optional(channels > 1, short(338, each(0).slice(1))),
       short(339, each(type === 'f32' ? FLOAT : UNSIGNED)),
       ...(i === 0 && o.georeference ? geoEntries(o.georeference) : []),
+      ...optional(o.noData !== undefined, { tag: NO_DATA, type: ASCII, values: [...Buffer.from(`${noDataText(o.noData)}\0`)] }),
     ]
   }
 

@@ -41,7 +41,13 @@ export const levelsOf = ({ width, height, coarsest }: LevelSize & { readonly coa
 /** The number that most of four have; of equals, the first. */
 const most = (a: number, b: number, c: number, d: number): number =>
   a === b || a === c || a === d ? a : b === c || b === d ? b : c === d ? c : a
-const mean = (a: number, b: number, c: number, d: number): number => (a + b + c + d) / 4
+/** Returns the mean of the numbers among them; the others are pixels without data. */
+const mean = (a: number, b: number, c: number, d: number): number => {
+  const all = (a + b + c + d) / 4
+  if (!Number.isNaN(all)) return all
+  const numbers = [a, b, c, d].filter((n) => !Number.isNaN(n))
+  return numbers.reduce((sum, n) => sum + n, 0) / numbers.length
+}
 /** Bytes are rounded. */
 const roundedMean = (a: number, b: number, c: number, d: number): number => (a + b + c + d + 2) >> 2
 

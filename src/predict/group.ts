@@ -38,6 +38,8 @@ export interface Group {
   readonly micronsOf?: (at: number) => number | undefined
   /** The place on the earth of the input at a place among all images, if it is known. */
   readonly georeferenceOf?: (at: number) => Georeference | undefined
+  /** Pixels without data of the input at a place among all images. */
+  readonly emptyOf?: (at: number) => (y: number, x: number) => boolean
   /** The tile at a place among all images, if they are tiles of slides. */
   readonly tileOf?: (at: number) => SlideTile
 }
@@ -83,6 +85,16 @@ export const georeferenceOfOutput = ({ staged, output, georeferenceOf, at }: Gro
   const georeference = georeferenceOf?.(at[i]!)
   const [input, made] = [sizeOfPlan(staged), sizeOfValue(output)]
   return georeference && resizedGeoreference(georeference, input.width / made.width, input.height / made.height)
+}
+
+/** Pixels of an output whose pixel of the input has no data. */
+export const emptyOfOutput = (
+  { staged, output, emptyOf, at }: Group,
+  i: number,
+): ((y: number, x: number) => boolean) | undefined => {
+  const isEmpty = emptyOf?.(at[i]!)
+  const [input, made] = [sizeOfPlan(staged), sizeOfValue(output)]
+  return isEmpty && ((y, x) => isEmpty(Math.floor((y * input.height) / made.height), Math.floor((x * input.width) / made.width)))
 }
 
 /** Returns true if the graph gives one result for a whole image, such as the class. */

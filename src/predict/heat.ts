@@ -18,10 +18,15 @@ export const heatOf = (share: number): readonly number[] => {
   return HEAT_COLOURS[low]!.map((v, c) => Math.round(v + (HEAT_COLOURS[low + 1]![c]! - v) * (at - low)))
 }
 
-/** Three bytes a pixel: the last of the channels as heat. */
+const WHITE = [255, 255, 255] as const
+
+/** Three bytes a pixel: the last of the channels as heat; white without a number. */
 export const heatPixels = (pixels: ArrayLike<number>, channels: number): Uint8Array => {
   const out = new Uint8Array((3 * pixels.length) / channels)
-  for (let i = 0; 3 * i < out.length; i++) out.set(heatOf(pixels[(i + 1) * channels - 1]!), 3 * i)
+  for (let i = 0; 3 * i < out.length; i++) {
+    const share = pixels[(i + 1) * channels - 1]!
+    out.set(Number.isNaN(share) ? WHITE : heatOf(share), 3 * i)
+  }
   return out
 }
 

@@ -157,7 +157,10 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
 }
 
 /** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
-const asTiffs = ({ shapeOfImage, nameOf, micronsOf, georeferenceOf, form, classes }: OutputsOf, folder: string): Outputs => {
+const asTiffs = (
+  { shapeOfImage, nameOf, micronsOf, georeferenceOf, emptyOf, form, classes }: OutputsOf,
+  folder: string,
+): Outputs => {
   const written: string[] = []
   let open: { readonly file: Filling; readonly slide: SlideFile; readonly i: number } | undefined
   const close = (): void => {
@@ -178,7 +181,7 @@ const asTiffs = ({ shapeOfImage, nameOf, micronsOf, georeferenceOf, form, classe
       const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
       const planes = (bytes: Uint8Array): Values =>
         new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
-      const place = { microns: micronsOf?.(i), georeference: georeferenceOf?.(i) }
+      const place = { microns: micronsOf?.(i), georeference: georeferenceOf?.(i), isEmpty: emptyOf?.(i) }
       const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, ...place, classes })
       open = { file, slide, i }
       return (channel, _, plane) => slide.put(channel, planes(plane))
@@ -390,6 +393,8 @@ export interface OutputsOf {
   readonly micronsOf?: ((i: number) => number | undefined) | undefined
   /** Place of an output on the earth, if it is known. */
   readonly georeferenceOf?: ((i: number) => Georeference | undefined) | undefined
+  /** Pixels of an output without data, if there are such. */
+  readonly emptyOf?: ((i: number) => ((y: number, x: number) => boolean) | undefined) | undefined
   readonly form?: Form | undefined
   /** True if images are tiles of slides. */
   readonly areTiles?: boolean

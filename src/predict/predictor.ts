@@ -28,7 +28,7 @@ import { imageBytes, isOneFile, mostHeld, numbersIn, type Outputs, outputsTo, ty
 import { allClasses, type Ranked, rankedOf } from './ranked'
 import { writtenTileMaps } from './tilemaps'
 import { withWeights } from './weighted'
-import { georeferenceOfOutput, type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
+import { emptyOfOutput, georeferenceOfOutput, type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
 import { type Ready, readyOf } from './ready'
 
 /**
@@ -174,6 +174,7 @@ const runGroup =
           pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
           micronsOf: (i) => micronsOfOutput(group, i),
           georeferenceOf: (i) => georeferenceOfOutput(group, i),
+          emptyOf: (i) => emptyOfOutput(group, i),
           form,
           ranked,
           areTiles: tileOf !== undefined,

@@ -16,6 +16,8 @@ export interface SlideFileOf {
   readonly microns: number | undefined
   readonly georeference?: Georeference | undefined
   readonly classes: readonly string[] | undefined
+  /** Pixels without data: they have the file's value for none. */
+  readonly isEmpty?: ((y: number, x: number) => boolean) | undefined
 }
 
 export interface SlideFile {
@@ -27,10 +29,14 @@ export interface SlideFile {
 
 const OVERVIEW_SIDE = 2048
 
+/** The class of pixels without data; other outputs have no number there. */
+const NO_CLASS = 255
+
 export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile => {
   const [channels, height, width] = o.shape
   const type: PixelType = o.isClasses ? 'u8' : 'f32'
   const array = o.isClasses ? Uint8Array : Float32Array
+  const noData = o.isEmpty ? (o.isClasses ? NO_CLASS : Number.NaN) : undefined
   const isShown = o.isClasses || o.form === 'probabilities'
   const levels = levelsOf({ width, height, coarsest: TIFF_TILE })
   const at = levels.findIndex((l) => Math.max(l.width, l.height) <= OVERVIEW_SIDE)
@@ -47,17 +53,28 @@ export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile
   }
   const names = o.classes && o.classes.length > 0 ? `; classes: ${o.classes.join(', ')}` : ''
   const rows = bigTiffInto(file, {
-    ...{ width, height, channels, type, seen, microns: o.microns, georeference: o.georeference },
+    ...{ width, height, channels, type, seen, microns: o.microns, georeference: o.georeference, noData },
     halving: o.isClasses ? 'majority' : 'mean',
     description: `Spillway: ${o.form ?? (o.isClasses ? 'classes' : 'values')}${names}`,
   } as BigTiff<typeof type>)
 
+  /** Rows of complete bands. */
+  let above = 0
+  const clear = (pixels: Uint8Array | Float32Array): void => {
+    const { isEmpty } = o
+    if (!isEmpty) return
+    for (let at = 0; at < pixels.length / channels; at++)
+      if (isEmpty(above + Math.floor(at / width), at % width)) pixels.fill(noData!, at * channels, (at + 1) * channels)
+  }
   let band: Uint8Array | Float32Array = new array(0)
   return {
     put: (channel, plane) => {
       if (channel === 0) band = new array(plane.length * channels)
       for (let i = 0, to = channel; i < plane.length; i++, to += channels) band[to] = plane[i]!
-      if (channel === channels - 1) rows.put(band as Uint8Array & Float32Array)
+      if (channel < channels - 1) return
+      clear(band)
+      above += plane.length / width
+      rows.put(band as Uint8Array & Float32Array)
     },
     end: rows.end,
     overview: () =>

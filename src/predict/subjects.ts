@@ -240,6 +240,7 @@ export const ofOwn = (
         ...g,
         micronsOf: (at: number) => set.micronsOf?.(images[at]!),
         georeferenceOf: (at: number) => set.georeferenceOf?.(images[at]!),
+        ...(set.emptyOf ? { emptyOf: (at: number) => set.emptyOf!(images[at]!) } : {}),
         ...(set.tileOf ? { tileOf: (at: number) => set.tileOf!(images[at]!) } : {}),
       })),
     ),

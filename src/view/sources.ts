@@ -56,14 +56,14 @@ export const slideSource = async (slide: Slide): Promise<Source<Uint8Array>> => 
 
 const MOST_CLASSES = 256
 
-/** One class per pixel. */
-type Classes = Pick<Source<Uint8Array>, 'width' | 'height' | 'levels' | 'read'>
+/** One class per pixel; `none`: that of pixels without data, which are not tinted. */
+type Classes = Pick<Source<Uint8Array>, 'width' | 'height' | 'levels' | 'read'> & { readonly none?: number | undefined }
 
 /** The classes of a file that is read by regions. */
 export const classesOf = (slide: Slide): Classes => {
   const { width, height } = slide.level
   const read = async (i: number, region: Region) => (await regionOf(atLevel(slide, i), region)) as Uint8Array
-  return { width, height, levels: levelsFrom(slide), read }
+  return { width, height, levels: levelsFrom(slide), read, none: slide.pyramid.noData }
 }
 
 /** The classes of a mask that is in memory. */
@@ -73,13 +73,22 @@ export const labelsOf = ({ width, height, pixels }: Labels): Classes => ({
 })
 
 /** Classes in their colours. `counts` receives the number of pixels of each class. */
-export const classSource = (classes: Classes): { readonly source: Source<Uint8Array>; readonly counts: Float64Array } => {
+export const classSource = ({
+  none,
+  ...classes
+}: Classes): { readonly source: Source<Uint8Array>; readonly counts: Float64Array } => {
   const counts = new Float64Array(MOST_CLASSES)
   const source: Source<Uint8Array> = {
     ...{ ...classes, channels: 1, array: Uint8Array, halving: 'majority', format: 'png' },
-    encode: async (pixels, size) => pngOfIndices(size.width, size.height, pixels, PALETTE),
+    encode: async (pixels, size) =>
+      pngOfIndices(
+        size.width,
+        size.height,
+        pixels.map((label) => (label === none ? 0 : label)),
+        PALETTE,
+      ),
     seen: (pixels) => {
-      for (const label of pixels) counts[label]!++
+      for (const label of pixels) if (label !== none) counts[label]!++
     },
   }
   return { source, counts }

@@ -114,24 +114,39 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   return computing.flatMap((op, i) => [op, ...(due.get(i) ?? [])])
 }
 
+/** Ops that count targets or pixels of masks, and the ops of their operands: all follow from fed data alone. */
+const countsIn = (b: GraphBuilder, ops: readonly Op[], forward: number): ReadonlySet<Op> => {
+  const maker = new Map<ValueId, Op>(ops.flatMap((op) => op.outs.map((v) => [v, op] as const)))
+  const isFed = ({ role }: { readonly role: string }): boolean => role === 'input' || role === 'target'
+  const known = new Map<Op, boolean>()
+  const ofData = (op: Op): boolean => {
+    const is = known.get(op) ?? op.ins.every((v) => (maker.has(v) ? ofData(maker.get(v)!) : isFed(b.value(v as Ref))))
+    known.set(op, is)
+    return is
+  }
+  const counts = new Set<Op>()
+  const add = (op: Op): void => {
+    if (counts.has(op)) return
+    counts.add(op)
+    for (const v of op.ins) if (maker.has(v)) add(maker.get(v)!)
+  }
+  for (const op of ops.slice(forward)) if (opDef(op.kind).outs[0]?.role === 'whole' && ofData(op)) add(op)
+  return counts
+}
+
 /**
  * Each loss, with its own sources, right after its operands: its gradient then begins at the first need of the backward pass, not before. Counts of
- * targets alone come before all else: nothing is tiled across a count, which would separate a loss from its operands.
+ * targets and of masks come before all else: nothing is tiled across a count, which would separate a loss from its operands.
  */
-const withEarlyLosses = (ops: readonly Op[], forward: number): readonly Op[] => {
+const withEarlyLosses = (b: GraphBuilder, forward: number): readonly Op[] => {
+  const ops = [...b.written]
   const maker = new Map<ValueId, number>()
   for (const [i, op] of ops.slice(0, forward).entries()) for (const v of op.outs) maker.set(v, i)
   const compared = new Map<string, number>()
   for (const { layer, ins } of ops.slice(forward))
     compared.set(layer, Math.max(compared.get(layer) ?? -1, ...ins.map((v) => maker.get(v) ?? -1)))
-  const made = new Set<ValueId>(ops.flatMap((op) => op.outs))
-  const counts = new Set<Op>()
-  for (const op of ops.slice(forward)) {
-    if (op.ins.some((v) => made.has(v)) || opDef(op.kind).outs[0]?.role !== 'whole') continue
-    counts.add(op)
-    for (const v of op.outs) made.delete(v)
-  }
-  const place = (op: Op, i: number): number => (i < forward ? i : counts.has(op) ? -1 : compared.get(op.layer)! + 0.5)
+  const counts = countsIn(b, ops, forward)
+  const place = (op: Op, i: number): number => (counts.has(op) ? -1 : i < forward ? i : compared.get(op.layer)! + 0.5)
   return ops
     .map((op, i) => ({ op, at: place(op, i) }))
     .sort((a, b) => a.at - b.at)
@@ -143,11 +158,11 @@ const appendCalls = (
   b: GraphBuilder,
   layer: string,
   calls: readonly LossCall[],
-  [output, target]: readonly [output: Ref, target: readonly Ref[]],
+  given: { readonly output: Ref; readonly target: readonly Ref[]; readonly mask: readonly Ref[] },
 ): Either<GraphError, Op> => {
   const made: Ref[] = []
   const read = (r: LossCall['reads'][number]): readonly Ref[] =>
-    r === 'output' ? [output] : r === 'target' ? target : [made[r]!]
+    typeof r === 'number' ? [made[r]!] : r === 'output' ? [given.output] : given[r]
   return pipe(
     calls,
     traverseReadonlyArrayWithIndex((i, { op, attrs, reads }) =>
@@ -162,16 +177,17 @@ const appendCalls = (
 
 const appendTerm =
   (b: GraphBuilder, forward: Graph) =>
-  ({ loss, of, to, weight, name }: Term): Either<GraphError, readonly Op[]> =>
+  ({ loss, of, to, weight, name, mask }: Term): Either<GraphError, readonly Op[]> =>
     pipe(
       checkedOutput(forward, of),
       chain(() => lossEntry(loss)),
       chain(() => {
-        const x = b.ref(of)
+        const output = b.ref(of)
         const [target, constant] = 'constant' in to ? [[], to.constant] : [[b.ref(to.value)], 0]
+        const given = { output, target, mask: mask === undefined ? [] : [b.ref(mask)] }
         return pipe(
-          lossCalls(loss, b.shape(x), weight, constant),
-          traverseArray((part) => appendCalls(b, `${name}${part.name}`, part.calls, [x, target])),
+          lossCalls(loss, { output: b.shape(output), isMasked: mask !== undefined }, weight, constant),
+          traverseArray((part) => appendCalls(b, `${name}${part.name}`, part.calls, given)),
         )
       }),
     )
@@ -202,7 +218,7 @@ const finish = (
   return pipe(
     appendLosses(b, forward, objectives),
     chain((losses) => {
-      const ops = withEarlyLosses([...b.written], forward.ops.length)
+      const ops = withEarlyLosses(b, forward.ops.length)
       const terms = new Map(losses.flatMap((own) => [...own]))
       const isDetached = (op: Op, i: number): boolean => {
         const to = terms.get(op)?.to
@@ -263,7 +279,7 @@ export const measuring = (
   const b = GraphBuilder.extending(graph, dtype)
   return pipe(
     appendLosses(b, graph, objectives),
-    map(() => inOrder(b, withEarlyLosses([...b.written], graph.ops.length))),
+    map(() => inOrder(b, withEarlyLosses(b, graph.ops.length))),
   )
 }
 

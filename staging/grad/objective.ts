@@ -18,6 +18,8 @@ export interface Term {
   /** A computed or fed value, or a number that stands for every element of one. */
   readonly to: { readonly value: ValueId; readonly detached: boolean } | { readonly constant: number }
   readonly weight: number
+  /** 1 for the pixels that count and 0 for the others; without it, all count. */
+  readonly mask?: ValueId
 }
 
 export interface Objective {
@@ -52,15 +54,18 @@ export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => 
       ...t,
       of: at(t.of),
       to: 'constant' in t.to ? t.to : { ...t.to, value: at(t.to.value) },
+      ...(t.mask === undefined ? {} : { mask: at(t.mask) }),
     })),
   })),
   detached: s.detached.map((d) => ({ reader: at(d.reader), input: at(d.input) })),
 })
 
-/** The inputs of losses, the outputs, and both ends of the edges at which gradients end. */
+/** The inputs of losses, their masks, the outputs, and both ends of the edges at which gradients end. */
 export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
   new Set([
-    ...s.objectives.flatMap((o) => o.terms.flatMap((t) => ('constant' in t.to ? [t.of] : [t.of, t.to.value]))),
+    ...s.objectives.flatMap((o) =>
+      o.terms.flatMap((t) => [t.of, ...('constant' in t.to ? [] : [t.to.value]), ...(t.mask === undefined ? [] : [t.mask])]),
+    ),
     ...s.detached.flatMap((d) => [d.reader, d.input]),
     ...s.graph.values.flatMap((v) => (v.role === 'output' ? [v.id] : [])),
   ])
@@ -70,13 +75,14 @@ const wrong = ({ name }: Objective, reason: string, legal: string): Either<Graph
 
 const checkedTerm =
   (graph: Graph, o: Objective) =>
-  ({ name, loss, weight, to }: Term): Either<GraphError, LossEntry> =>
+  ({ name, loss, weight, to, mask }: Term): Either<GraphError, LossEntry> =>
     pipe(
       lossEntry(loss),
       chain((entry) => {
         const { labels, shares, symmetric } = entry
         if (!Number.isFinite(weight)) return wrong(o, `the weight of '${name}' is ${weight}`, 'a finite number')
         if ('constant' in to) {
+          if (mask !== undefined) return wrong(o, `'${name}' compares pixels of a mask with ${to.constant}`, 'a fed tensor')
           if (labels) return wrong(o, `'${name}' compares class labels with ${to.constant}`, 'a fed tensor of class labels')
           if (readsTarget(loss)) return wrong(o, `'${name}' compares with ${to.constant}, but reads a target`, 'a fed tensor')
           if (shares) return wrong(o, `'${name}' compares shares of classes with ${to.constant}`, 'a tensor of shares')

@@ -28,12 +28,15 @@ import {
   listedAttrs,
   pixels,
   pointwise,
+  reduce,
+  same,
   type OperandDef,
   type OpDef,
   type Shapes,
   wholeChannels,
   type Sizes,
 } from './op'
+import { maskFactors, maskLabels } from './maskpixels'
 import { checked, elements, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum', drawn: 'one' }
@@ -48,16 +51,25 @@ const labelsOf = (x: Sizes): Sizes => [x[0]!, 1, x[2]!, x[3]!]
 const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; allowed: ${expected}`
 
+/** A factor for each pixel, [B,1,H,W]: 0 outside of a mask. Their mean is 1. */
+const factors: OperandDef = { ...data('factors', { B: same, C: reduce, H: same, W: same }), optional: true, float: true }
+const factorsFit = (given: Sizes | undefined, x: Sizes) => (): string | undefined =>
+  given && expectShape('the factors', given, labelsOf(x))()
+
 const labels: OperandDef = { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' }
 /** The number of counted labels, as the remainder by 4096 and the multiples of 4096: floats add up those of all tiles without rounding. */
 const countedLabels: OperandDef = { name: 'counted', role: 'whole', dims: [2] }
 const ignoreIndex = { least: -(2 ** 31) + 1, most: 2 ** 31 - 1 } as const
 
+/** If no label is ignored, and for pixels outside of a mask: below all legal values, and no class. */
+const NONE_IGNORED = -(2 ** 31)
+const mayIgnore = { ...ignoreIndex, least: NONE_IGNORED } as const
+
 export const countLabels = defineOp({
   kind: 'count_labels',
   wire: 125,
   fields: { ignoreIndex: 'int' },
-  limits: { ignoreIndex },
+  limits: { ignoreIndex: mayIgnore },
   anchor: 0,
   ins: [labels],
   outs: [{ ...countedLabels, merge: 'sum' }],
@@ -67,10 +79,6 @@ export const countLabels = defineOp({
   flops: perElement(1, firstIn),
   workspace: partialSums(1),
 })
-
-/** If no label is ignored: below all legal values, and no class. */
-const NONE_IGNORED = -(2 ** 31)
-const mayIgnore = { ...ignoreIndex, least: NONE_IGNORED } as const
 
 export const countClasses = defineOp({
   kind: 'count_classes',
@@ -181,7 +189,7 @@ export const [softmaxXentCounted, softmaxXentCountedBwd] = classLoss({
   kind: 'softmax_xent_counted',
   wires: [126, 127],
   fields: { ignoreIndex: 'int', weight: 'float' },
-  limits: { ignoreIndex },
+  limits: { ignoreIndex: mayIgnore },
   counted: [countedLabels],
   what: '`softmax_xent` without labels equal to ignoreIndex, divided by the count from `count_labels`; 0 if the count is 0; sum',
   dx: 'the gradient; 0 for labels that are ignored or outside [0, C)',
@@ -205,12 +213,18 @@ const softCommon = {
   fields: softFields,
   limits: { labelSmoothing: { least: 0, most: 1 } },
   anchor: 0,
-  ins: [pixels('x'), { ...pixels('target'), float: true }],
+  ins: [pixels('x'), { ...pixels('target'), float: true }, factors],
   flops: perElement(18, firstIn),
 } as const
-const sharesFit = (a: AnyAttrs, x: Sizes, target: Sizes, out: Sizes): Shapes =>
-  checked([expectRank('the input', x, 4), expectShape('the target', target, x), counted(a.count!, elements(labelsOf(x)))], () =>
-    legal(out),
+const sharesFit = (a: AnyAttrs, [x, target, given]: readonly Sizes[], out: Sizes): Shapes =>
+  checked(
+    [
+      expectRank('the input', x!, 4),
+      expectShape('the target', target!, x!),
+      factorsFit(given, x!),
+      counted(a.count!, elements(labelsOf(x!))),
+    ],
+    () => legal(out),
   )
 
 export const softXent = defineOp({
@@ -219,12 +233,13 @@ export const softXent = defineOp({
   wire: 150,
   reclaimed: true,
   outs: [loss],
-  what: 'loss `[1]` = weight/count·Σ −t·log softmax(x), t = (1−labelSmoothing)·target + labelSmoothing/C, over the channels of all pixels, count = B·H·W of the whole value; the target has no gradient; sum',
-  shape: (a, [x, target]) => sharesFit(a, x!, target!, [1]),
+  what: 'loss `[1]` = weight/count·Σ −t·log softmax(x), t = (1−labelSmoothing)·target + labelSmoothing/C, over the channels of all pixels, count = B·H·W of the whole value; with factors `[B,1,H,W]`, each pixel is multiplied by its own; the target has no gradient; sum',
+  shape: (a, ins) => sharesFit(a, ins, [1]),
   backward: gradientOf('soft_xent_bwd'),
   samples: (image) => [
     { attrs: { count: elements(labelsOf(image)), weight: 2.5, labelSmoothing: 0 }, ins: [image, image] },
     { attrs: { count: elements(labelsOf(image)), weight: 1, labelSmoothing: 0.25 }, ins: [image, image] },
+    { attrs: { count: elements(labelsOf(image)), weight: 1, labelSmoothing: 0.25 }, ins: [image, image, labelsOf(image)] },
   ],
   workspace: partialSums(1),
 })
@@ -234,8 +249,8 @@ export const softXentBwd = defineOp({
   kind: 'soft_xent_bwd',
   wire: 151,
   outs: [pixels('dx')],
-  what: 'dx = weight/count·(softmax(x)·Σ t − t), the sum over the channels of a pixel',
-  shape: (a, [x, target]) => sharesFit(a, x!, target!, x!),
+  what: "dx = weight/count·(softmax(x)·Σ t − t), the sum over the channels of a pixel; with factors, times the pixel's",
+  shape: (a, ins) => sharesFit(a, ins, ins[0]!),
 })
 
 // ---------------------------------------------------------------- labels of two classes
@@ -427,7 +442,7 @@ export interface LossCall {
   readonly attrs: AnyAttrs
   readonly reads: readonly Read[]
 }
-type Read = 'output' | 'target' | number
+type Read = 'output' | 'target' | 'mask' | number
 /**
  * The loss that `lossOf` creates.
  *
@@ -499,16 +514,20 @@ export const ignoredIn = ({ ignoreIndex: ignored }: AnyAttrs): number | undefine
   ignored === NONE_IGNORED ? undefined : ignored
 
 const CASTS = ['to_bf16', 'from_bf16']
+/** Ops of a mask, which is no part of the loss. */
+const MASKS = ['bn_stats', maskFactors.kind]
 /** In written order, at any later place. */
 const asWritten = (ops: readonly LossOp[]): readonly LossOp[] => [...ops].sort((a, b) => a.outs[0]! - b.outs[0]!)
 
 /** A loss of one's own, by the ops of its layer; undefined where the mean is of the output itself. */
 const ownBy = (ops: readonly LossOp[], isTarget: (value: number) => boolean, op: LossOp): OwnLoss | undefined => {
   const own = ops.filter((o) => o.layer === op.layer && o.phase === 'forward')
-  const made = asWritten(own.filter((o) => !CASTS.includes(o.kind)))
+  const factors = own.filter((o) => o.kind === maskFactors.kind).flatMap((o) => o.outs)
+  const isPassed = (o: LossOp): boolean => CASTS.includes(o.kind) || o.ins.some((v) => factors.includes(v))
+  const made = asWritten(own.filter((o) => !isPassed(o) && !MASKS.includes(o.kind)))
   const readOf = (value: number): Read => {
     const by = own.find((o) => o.outs.includes(value))
-    if (by && CASTS.includes(by.kind)) return readOf(by.ins[0]!)
+    if (by && isPassed(by)) return readOf(by.ins[0]!)
     return by ? made.indexOf(by) : isTarget(value) ? 'target' : 'output'
   }
   const calls = made.map(({ kind, attrs, ins }): LossCall => ({ op: kind, attrs, reads: ins.map(readOf) }))
@@ -644,44 +663,74 @@ export const readsTarget = (l: Loss): boolean =>
 
 export const targetOf = (e: Pick<LossEntry, 'labels'>, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
+/** The place of a loss: the shape of its output, and true if only pixels inside of a mask count. */
+export interface LossPlace {
+  readonly output: Sizes
+  readonly isMasked: boolean
+}
+
+/** The factors of pixels, behind `before` calls; the last one gives them. */
+const factorCalls = (before: number): readonly LossCall[] => [
+  { op: 'bn_stats', attrs: {}, reads: ['mask'] },
+  { op: maskFactors.kind, attrs: {}, reads: ['mask', before] },
+]
+
 /** The calls of a loss that is no sum, times a weight; the last one gives the loss. */
-const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number, ofMarks: boolean): readonly LossCall[] => {
-  if (isOwn(l)) return [...l.calls, { op: OWN_MEAN, attrs: { count: elements(output), weight, constant: 0 }, reads: [l.of] }]
+const callsOf = (
+  l: PlainLoss,
+  { output, isMasked }: LossPlace,
+  weight: number,
+  constant: number,
+  ofMarks: boolean,
+): readonly LossCall[] => {
+  if (isOwn(l)) {
+    const mean = (of: Read): LossCall => ({ op: OWN_MEAN, attrs: { count: elements(output), weight, constant: 0 }, reads: [of] })
+    if (!isMasked) return [...l.calls, mean(l.of)]
+    const n = l.calls.length
+    return [...l.calls, ...factorCalls(n), { op: 'multiply', attrs: { over: 2 }, reads: [l.of, n + 1] }, mean(n + 2)]
+  }
   const e: LossEntry = LOSSES[typeof l === 'string' ? l : l.kind]
   const given = typeof l === 'string' ? {} : l
   const own = attrsOf(e.options, given)
   const { weights } = given as { readonly weights?: readonly number[] }
-  const both = ['output', 'target'] as const
   const { ignoreIndex = NONE_IGNORED, labelSmoothing = 0, ...others } = own
+  const inside: readonly LossCall[] = isMasked ? [{ op: maskLabels.kind, attrs: { ignoreIndex }, reads: ['target', 'mask'] }] : []
+  const labelled: Read = isMasked ? 0 : 'target'
+  const both = ['output', labelled] as const
+  const n = inside.length
   if (e.summed !== undefined)
     return [
+      ...inside,
       { op: e.summed, attrs: { ignoreIndex }, reads: both },
-      { op: e.op, attrs: { ...others, weight, ...listedAttrs(CLASS_WEIGHT, weights ?? []) }, reads: [0] },
+      { op: e.op, attrs: { ...others, weight, ...listedAttrs(CLASS_WEIGHT, weights ?? []) }, reads: [n] },
     ]
   if (e.weighed !== undefined && (weights !== undefined || own.labelSmoothing !== undefined))
     return [
-      { op: countClasses.kind, attrs: { ignoreIndex, classes: output[1]! }, reads: ['target'] },
-      { op: weighClasses.kind, attrs: listedAttrs(CLASS_WEIGHT, weights ?? []), reads: [0] },
-      { op: e.weighed, attrs: { ignoreIndex, labelSmoothing, weight }, reads: [...both, 1] },
+      ...inside,
+      { op: countClasses.kind, attrs: { ignoreIndex, classes: output[1]! }, reads: [labelled] },
+      { op: weighClasses.kind, attrs: listedAttrs(CLASS_WEIGHT, weights ?? []), reads: [n] },
+      { op: e.weighed, attrs: { ignoreIndex, labelSmoothing, weight }, reads: [...both, n + 1] },
     ]
-  if (e.counted !== undefined && own.ignoreIndex !== undefined)
+  if (e.counted !== undefined && (isMasked || own.ignoreIndex !== undefined))
     return [
-      { op: countLabels.kind, attrs: { ignoreIndex }, reads: ['target'] },
-      { op: e.counted, attrs: { ignoreIndex, weight }, reads: [...both, 0] },
+      ...inside,
+      { op: countLabels.kind, attrs: { ignoreIndex }, reads: [labelled] },
+      { op: e.counted, attrs: { ignoreIndex, weight }, reads: [...both, n] },
     ]
   const count = elements(e.shares ? labelsOf(output) : targetOf(e, output))
   const attrs = { count, weight, ...(e.labels || e.shares ? {} : { constant }), ...own }
-  if (!ofMarks) return [{ op: e.op, attrs, reads: both }]
-  return [
-    { op: labelNumbers.kind, attrs: {}, reads: ['target'] },
-    { op: e.op, attrs, reads: ['output', 0] },
-  ]
+  const numbers: readonly LossCall[] = ofMarks ? [{ op: labelNumbers.kind, attrs: {}, reads: ['target'] }] : []
+  const m = numbers.length
+  const target: Read = ofMarks ? 0 : 'target'
+  return isMasked
+    ? [...numbers, ...factorCalls(m), { op: e.op, attrs, reads: ['output', target, m + 1] }]
+    : [...numbers, { op: e.op, attrs, reads: ['output', target] }]
 }
 
 /** The calls of each part of a loss, times a weight, and the name of the part if there are several. */
 export const lossCalls = (
   l: Loss,
-  output: Sizes,
+  place: LossPlace,
   weight = 1,
   constant = 0,
 ): readonly { readonly name: string; readonly calls: readonly LossCall[] }[] => {
@@ -690,13 +739,13 @@ export const lossCalls = (
   const ofMarks = isOfMarks(names.map((n): LossEntry => (n === 'own' ? OWN_ENTRY : LOSSES[n])))
   return parts.map(([share, part], i) => {
     const own = names.filter((n) => n === names[i]).length > 1 ? `${names[i]}.${i}` : names[i]!
-    return { name: parts.length > 1 ? `.${own}` : '', calls: callsOf(part, output, share * weight, constant, ofMarks) }
+    return { name: parts.length > 1 ? `.${own}` : '', calls: callsOf(part, place, share * weight, constant, ofMarks) }
   })
 }
 
 // ---------------------------------------------------------------- losses per element, as operators
 
-const elementIns: readonly OperandDef[] = [data('x'), { ...data('target'), optional: true, float: true }]
+const elementIns: readonly OperandDef[] = [data('x'), { ...data('target'), optional: true, float: true }, factors]
 
 const elementOps = (e: ElementLoss): readonly OpDef[] => {
   const backwardKind = `${e.op}_bwd`
@@ -708,9 +757,14 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
     ins: elementIns,
     flops: perElement(e.flops, firstIn),
   } as const
-  const compared = (count: number, x: Sizes, target: Sizes | undefined, out: Sizes): Shapes =>
+  const compared = (count: number, [x, target, given]: readonly Sizes[], out: Sizes): Shapes =>
     checked(
-      [expectRank('the input', x, 4), () => target && expectShape('the target', target, x)(), counted(count, elements(x))],
+      [
+        expectRank('the input', x!, 4),
+        () => target && expectShape('the target', target, x!)(),
+        factorsFit(given, x!),
+        counted(count, elements(x!)),
+      ],
       () => legal(out),
     )
   return [
@@ -719,19 +773,20 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
       kind: e.op,
       wire: e.wires[0],
       outs: [loss],
-      what: `weight/count·Σ f, f = ${e.value}, t the target or, without one, the constant${e.symmetric ? '' : '; the target has no gradient'}; sum`,
-      shape: (a, [x, target]) => compared(a.count!, x!, target, [1]),
+      what: `weight/count·Σ f, f = ${e.value}, t the target or, without one, the constant; with factors \`[B,1,H,W]\`, each f is multiplied by its pixel's${e.symmetric ? '' : '; the target has no gradient'}; sum`,
+      shape: (a, ins) => compared(a.count!, ins, [1]),
       /** The target may be computed, too: trained values may be on either side. */
       backward: (g) => {
         gradientOf(backwardKind)(g)
-        const [x, target] = g.ins
+        const [x, target, ...factors] = g.ins
         if (target !== undefined && e.symmetric && g.wants(1))
-          g.give(1, g.emit(backwardKind, g.attrs, [target, x!], [g.shape(target)])[0]!)
+          g.give(1, g.emit(backwardKind, g.attrs, [target, x!, ...factors], [g.shape(target)])[0]!)
       },
       samples: (image) =>
         trials(e.options).flatMap((options) => [
           { attrs: { count: elements(image), weight: 2.5, constant: 0, ...options }, ins: [image, image] },
           { attrs: { count: elements(image), weight: 1, constant: 0.25, ...options }, ins: [image] },
+          { attrs: { count: elements(image), weight: 2.5, constant: 0, ...options }, ins: [image, image, labelsOf(image)] },
         ]),
       workspace: partialSums(1),
     }),
@@ -740,8 +795,8 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
       kind: backwardKind,
       wire: e.wires[1],
       outs: [data('dx')],
-      what: `weight/count·f′, f′ = ${e.slope}`,
-      shape: (a, [x, target]) => compared(a.count!, x!, target, x!),
+      what: `weight/count·f′, f′ = ${e.slope}; with factors, times the pixel's`,
+      shape: (a, ins) => compared(a.count!, ins, ins[0]!),
     }),
   ]
 }

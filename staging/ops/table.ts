@@ -22,6 +22,7 @@ import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, labelNumbers, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { maskedStats, maskedSums, bnMaskedApply } from './masked'
+import { maskFactors, maskLabels, maskFill } from './maskpixels'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
@@ -129,6 +130,9 @@ const entries: readonly OpDef[] = [
   maskedStats,
   maskedSums,
   bnMaskedApply,
+  maskFactors,
+  maskLabels,
+  maskFill,
   multiply,
   multiplyBwdData,
   multiplyBwdSpace,

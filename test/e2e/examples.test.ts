@@ -24,7 +24,8 @@ const runUnchecked = (file: string) =>
 
 const expected: readonly (readonly [file: string, says: RegExp])[] = [
   ['plan-module.ts', /^tiled: \d+ segments, \d+ MiB at the peak\n(\d+\.\d{4} ?){2}\n$/],
-  ['slide-labels.ts', /^end to end: (\d\.\d{4} ?){8}, \d+ MiB\nfrozen: (\d\.\d{4} ?){8}, \d+ MiB\n$/],
+  ['clam.ts', /^(\d\.\d{4} ?){8}, \d+ MiB\n6 pictures in .*attention\n$/],
+  ['streaming-cnn.ts', /^(\d\.\d{4} ?){8}, \d+ MiB\n$/],
   ['own-model.ts', /(\d+\.\d{4} ){9}\d+\.\d{4}\n$/],
   [
     'custom-block.ts',

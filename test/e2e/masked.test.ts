@@ -182,7 +182,7 @@ test('a prediction of an image on a canvas is that of the image', async () => {
   )
   assert.is(outputs[0]!.length, 6)
   const exported = tryExportOnnx(small, { weights, out: join(root, 'net.onnx') })
-  assert.ok(exported._tag === 'Left' && /has no form in ONNX; masked networks cannot be/.test(errorText(exported.left)))
+  assert.ok(exported._tag === 'Right', exported._tag === 'Left' ? errorText(exported.left) : '')
   outputs[0]!.forEach((v, i) => assert.ok(Math.abs(v - outputs[1]![i]!) <= 1e-5 * Math.max(1, Math.abs(v)), `${outputs}`))
 })
 

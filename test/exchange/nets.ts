@@ -31,6 +31,7 @@ import {
   layerScale,
   leakyRelu,
   linear,
+  masked,
   localResponseNorm,
   maxPool,
   mish,
@@ -275,5 +276,22 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
     input: [1, 2, 14, 5],
     net: seq(conv2d('a', 2, 3), upsample({ size: [16, 10] })),
     back: /\(Gather\)/,
+  },
+  masked: {
+    input: [1, 3, 32, 48],
+    net: masked(
+      8,
+      conv2d('a', 4, 3),
+      batchNorm('b'),
+      maxPool(3, { stride: 2, pad: 1 }),
+      conv2d('c', 2, 3),
+      upsample({ scale: 2 }),
+    ),
+    back: /ReduceSum|Clip|Mul|Resize|Sub/,
+  },
+  'masked bytes': {
+    input: [2, 3, 40, 56],
+    net: masked(16, fromBytes(), conv2d('a', 4, 3), concat(globalAvgPool(), globalMaxPool()), linear('b', 2)),
+    back: /ReduceSum|Clip|Mul|Resize|Sub|Cast/,
   },
 }

@@ -116,6 +116,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   Reciprocal: same,
   ReduceL2: reduced,
   ReduceMean: reduced,
+  ReduceSum: reduced,
   Relu: same,
   Reshape: (_, [x, to]) => {
     const kept = to!.ints!.map((d, i) => (d === 0 ? x!.shape[i]! : d))

@@ -321,7 +321,7 @@ test('what cannot be trained is said in words', () => {
   assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), `there is no loss 'l3'; allowed: ${lossNames.join(', ')}`)
   assert.is(
     refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 2 ** 31 } }),
-    "layer 'loss' (count_labels): ignoreIndex is 2147483648; allowed: -2147483647 to 2147483647",
+    "layer 'loss' (count_labels): ignoreIndex is 2147483648; allowed: -2147483648 to 2147483647",
   )
   assert.match(refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 1.5 } }), /ignoreIndex/)
   assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; allowed: 0 or more')

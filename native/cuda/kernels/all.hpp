@@ -22,6 +22,7 @@
 #include "cuda/kernels/loss.hpp"
 #include "cuda/kernels/lrn.hpp"
 #include "cuda/kernels/masked.hpp"
+#include "cuda/kernels/maskpixels.hpp"
 #include "cuda/kernels/multiply.hpp"
 #include "cuda/kernels/optimizer.hpp"
 #include "cuda/kernels/paramsum.hpp"

@@ -287,6 +287,14 @@ struct Kernel<OpKind::class_xent_bwd> : OwnKernel {
   }
 };
 
+/// The factor of a pixel in a call with a mask, or 1.
+struct Factors {
+  Pixels pixels;
+  bool given;
+  explicit Factors(const KernelCall& c) : pixels(c.ins[c.n_ins > 2 ? 2 : 0]), given(c.n_ins > 2) {}
+  SPILLWAY_BOTH double at(uint32_t pixel) const { return given ? double(pixels.at(pixel)[0]) : 1.0; }
+};
+
 template <>
 struct Kernel<OpKind::soft_xent> : SoftmaxLossKernel {
   template <class T, class Exec>
@@ -294,6 +302,7 @@ struct Kernel<OpKind::soft_xent> : SoftmaxLossKernel {
     const PixelsOf<T> x(c.ins[0]);
     const Pixels target(c.ins[1]);
     const ops::SoftXentTerms terms(c);
+    const Factors factors(c);
     const auto softmax = SoftmaxOf<T>::in(exec, c.ins[0], c.workspace);
     sum_loss(
         exec, c, after_softmax(c), [=] SPILLWAY_BOTH() { return terms.scale; },
@@ -304,7 +313,7 @@ struct Kernel<OpKind::soft_xent> : SoftmaxLossKernel {
           double sum = 0;
           for (uint32_t ch = 0; ch < x.channels; ch++)
             sum += terms.share(double(target.at(pixel)[ch]), x.channels) * (log_total - double(values[ch]));
-          return sum;
+          return sum * factors.at(pixel);
         });
   }
 };
@@ -316,14 +325,16 @@ struct Kernel<OpKind::soft_xent_bwd> : OwnKernel {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Pixels target(c.ins[1]);
     const ops::SoftXentTerms terms(c);
+    const Factors factors(c);
     each_softmax<T>(exec, c.ins[0], [=] SPILLWAY_BOTH(uint32_t pixel, const Softmax& s, uint32_t first, uint32_t step) {
       const T* const values = x.at(pixel);
       T* const gradient = dx.at(pixel);
       double all = 0;
+      const double scale = terms.scale * factors.at(pixel);
       for (uint32_t ch = 0; ch < x.channels; ch++) all += terms.share(double(target.at(pixel)[ch]), x.channels);
       for (uint32_t ch = first; ch < x.channels; ch += step)
         gradient[ch] =
-            float(terms.scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
+            float(scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
     });
   }
 };
@@ -463,13 +474,14 @@ struct ElementLoss : LossKernel {
     const Loss loss = ops::loss_of<Loss>(c.attrs);
     const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
+    const Factors factors(c);
     const double scale = a.weight / double(a.count);
     sum_loss(
         exec, c, c.workspace, [=] SPILLWAY_BOTH() { return scale; },
         [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
           double sum = 0;
           for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
-          return sum;
+          return sum * factors.at(pixel);
         });
   }
 };
@@ -482,10 +494,11 @@ struct ElementLossBackward : OwnKernel {
     const Loss loss = ops::loss_of<Loss>(c.attrs);
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Target target(c, a.constant);
+    const Factors factors(c);
     const double scale = a.weight / double(a.count);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
       const uint32_t pixel = i / dx.channels, ch = i % dx.channels;
-      dx.at(pixel)[ch] = float(scale * loss.slope(double(x.at(pixel)[ch]), target.at(pixel, ch)));
+      dx.at(pixel)[ch] = float(scale * factors.at(pixel) * loss.slope(double(x.at(pixel)[ch]), target.at(pixel, ch)));
     });
   }
 };

@@ -10,7 +10,16 @@ import { choice, either, legal, made, path as isPath, valueText, withValues } fr
 import { SpillwayException, usage } from '../../errors/errors'
 import { type Georeference, resizedGeoreference } from '../../files/georeference'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
-import { type Data, isChannels, type PixelSize, type Region, type SlideTile, type Sample, type Scaling } from '../data'
+import {
+  type Data,
+  isChannels,
+  type PixelSize,
+  type Region,
+  type SlideTile,
+  type Sample,
+  type Scaling,
+  type Wanted,
+} from '../data'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import { isZarr } from './zarr'
@@ -50,7 +59,7 @@ export interface SlideOptions extends Scaling {
   readonly blocks?: number
   /**
    * Size of whole slides as samples, [height, width]: a smaller slide is at the top left, and the pixels beyond it are 0.
-   * A `masked` network counts only the slide. Default: the size of each slide.
+   * A `masked` network counts only the slide. Masks have the label that the loss ignores there, or 0. Default: the size of each slide.
    *
    * @example await slides('slides/', { blocks: 32, canvas: [8192, 8192] })
    */
@@ -230,11 +239,27 @@ const regionOn = async (slide: Slide, r: Region): Promise<Uint8Array | Uint16Arr
   return out
 }
 
+/** The labels of a rectangle of a slide, or of a canvas around it, which has the label `outside` there. */
+const labelsOn = async (of: SlideAndMask, r: Region, outside: number): Promise<Uint8Array | Int32Array> => {
+  const { level } = of.slide
+  const height = Math.min(r.height, level.height - r.top)
+  const width = Math.min(r.width, level.width - r.left)
+  if (height === r.height && width === r.width) return labelsIn(of, r)
+  const isByte = outside >= 0 && outside <= 255
+  const out = new (isByte ? Uint8Array : Int32Array)(r.height * r.width).fill(outside)
+  if (height <= 0 || width <= 0) return out
+  const labels = await labelsIn(of, { ...r, height, width })
+  for (let y = 0; y < height; y++) out.set(labels.subarray(y * width, (y + 1) * width), y * r.width)
+  return out
+}
+
+interface SlideAndMask {
+  readonly slide: Slide
+  readonly mask: Slide
+}
+
 /** The labels of a rectangle of the slide: those of the mask's nearest pixels. */
-const labelsIn = async (
-  { slide, mask }: { readonly slide: Slide; readonly mask: Slide },
-  region: Region,
-): Promise<Uint8Array> => {
+const labelsIn = async ({ slide, mask }: SlideAndMask, region: Region): Promise<Uint8Array> => {
   const along = (from: number, length: number, side: keyof Pick<Level, 'width' | 'height'>): Int32Array =>
     Int32Array.from({ length }, (_, i) =>
       Math.min(mask.level[side] - 1, Math.floor(((from + i + 0.5) * mask.level[side]) / slide.level[side])),
@@ -290,6 +315,24 @@ const pixelsIn = async (
   return pixels
 }
 
+/** Returns true for pixels of a sample in blocks without tissue, and beyond the slide. */
+const emptyIn = ({ of: { slide }, region }: Part, { side, tissue }: Blocks): ((y: number, x: number) => boolean) => {
+  const share = tissue.get(slide.file)!
+  const columns = Math.ceil(region.width / side)
+  const known = new Map<number, boolean>()
+  return (y, x) => {
+    const [row, column] = [Math.floor(y / side), Math.floor(x / side)]
+    const [top, left] = [region.top + row * side, region.left + column * side]
+    const height = Math.min(side, region.top + region.height - top)
+    const width = Math.min(side, region.left + region.width - left)
+    const isEmpty = (): boolean =>
+      top >= slide.level.height || left >= slide.level.width || share({ top, left, height, width }) === 0
+    const is = known.get(row * columns + column) ?? isEmpty()
+    known.set(row * columns + column, is)
+    return is
+  }
+}
+
 /** 16-bit numbers are shares of 65535, as those of images. */
 const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array =>
   pixels instanceof Uint16Array ? Float32Array.from(pixels, (x) => x / 65535) : pixels
@@ -298,14 +341,14 @@ const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array 
 const sampleOf = async (
   { of, region: own }: Part,
   { top, left, height, width }: Region,
-  key: string | undefined,
+  { key, outside = 0 }: Wanted,
   blocks: Blocks | undefined,
 ): Promise<Sample> => {
   const region = { top: own.top + top, left: own.left + left, height, width }
   const { slide, label, mask } = of
   const [pixels, labels] = await Promise.all([
     key === 'target' ? undefined : blocks ? pixelsIn(slide, own, region, blocks) : regionOn(slide, region),
-    mask && key !== 'input' ? labelsIn({ slide, mask }, region) : label,
+    mask && key !== 'input' ? labelsOn({ slide, mask }, region, outside) : label,
   ])
   return { ...(pixels ? { input: numbersOf(pixels) } : {}), ...(labels === undefined ? {} : { target: labels }) }
 }
@@ -358,8 +401,6 @@ const openedAt = (path: string, o: SlideOptions) => {
   if (o.canvas !== undefined && tiles !== undefined) refused('slides: canvas is for whole slides: leave canvas or tiles out')
   if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
   const { found, classes } = foundAt(path)
-  if (o.canvas !== undefined && found.some(({ mask }) => mask !== undefined))
-    refused('slides: a canvas has no labels beyond its slide: leave canvas or the masks out')
   return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
 }
 
@@ -382,13 +423,14 @@ const asData = (
       layout: 'NHWC',
       name,
       size: (i) => [parts[i]!.region.height, parts[i]!.region.width],
-      read: (i, region, key) => sampleOf(parts[i]!, region, key, blocks),
+      read: (i, region, wanted = {}) => sampleOf(parts[i]!, region, wanted, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
       ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
       micronsOf: (i) => parts[i]!.of.slide.level.microns,
       ...(isTile ? {} : { georeferenceOf: (i: number) => georeferenceOf(parts[i]!.of.slide) }),
+      ...(blocks ? { emptyOf: (i: number) => emptyIn(parts[i]!, blocks) } : {}),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],

@@ -149,7 +149,10 @@ Family dice_family(Random& r) {
   for (int64_t k = 2 * in[1]; k < 3 * in[1]; k++) slopes.data[size_t(k)] = 0;
   const Call sums_back{OpKind::dice_sums_bwd, sums.attrs, {tensor(x), labels, parameter(slopes, 2)}, {tensor(Array(in))}, 0};
   const Call numbers{OpKind::label_numbers, {}, {labels}, {tensor(Array(places))}, 0};
-  f.calls = {sums, dice, back, sums_back, numbers};
+  Array mask(places);
+  for (double& v : mask.data) v = double(r.between(0, 1));
+  const Call inside{OpKind::mask_labels, {r.pick({-2147483648.0, 7.0})}, {labels, tensor(mask)}, {labelled(Array(places))}, 0};
+  f.calls = {sums, dice, back, sums_back, numbers, inside};
   f.gradients = {gradient_of(sums, 0, slopes, reference(sums_back)[0])};
   return f;
 }

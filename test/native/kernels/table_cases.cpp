@@ -47,9 +47,14 @@ Family mse_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::mse, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mse, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1},
+      {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{1, Reach::same}, {0, Reach::same}, {2, Reach::same}}, {{6, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}, {1, 4, 6}}}});
 }
-const Listed mse_drawn_listed{"mse", mse_drawn, 20};
+const Listed mse_drawn_listed{"mse", mse_drawn, 30};
 
 Family sgd_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -146,9 +151,14 @@ Family l1_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::l1, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::l1, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1},
+      {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{1, Reach::same}, {0, Reach::same}, {2, Reach::same}}, {{6, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}, {1, 4, 6}}}});
 }
-const Listed l1_drawn_listed{"l1", l1_drawn, 20};
+const Listed l1_drawn_listed{"l1", l1_drawn, 30};
 
 Family bce_with_logits_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -160,9 +170,13 @@ Family bce_with_logits_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::bce_with_logits, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::bce_with_logits_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::bce_with_logits, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::bce_with_logits_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}}}});
 }
-const Listed bce_with_logits_drawn_listed{"bce_with_logits", bce_with_logits_drawn, 20};
+const Listed bce_with_logits_drawn_listed{"bce_with_logits", bce_with_logits_drawn, 30};
 
 Family relu6_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -276,9 +290,14 @@ Family huber_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::huber, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(1)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(1)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::huber, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1},
+      {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{1, Reach::same}, {0, Reach::same}, {2, Reach::same}}, {{6, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}, {1, 4, 6}}}});
 }
-const Listed huber_drawn_listed{"huber", huber_drawn, 20};
+const Listed huber_drawn_listed{"huber", huber_drawn, 30};
 
 Family rmsprop_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -470,9 +489,13 @@ Family focal_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::focal, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(0.25), double(2)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::focal_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(0.25), double(2)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::focal, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(0.25), double(2)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::focal_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(0.25), double(2)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}}}});
 }
-const Listed focal_drawn_listed{"focal", focal_drawn, 20};
+const Listed focal_drawn_listed{"focal", focal_drawn, 30};
 
 Family soft_xent_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -484,9 +507,13 @@ Family soft_xent_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::soft_xent, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
       {OpKind::soft_xent_bwd, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
-     {{0, 3, 4}}}});
+     {{0, 3, 4}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::soft_xent, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::soft_xent_bwd, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}}}});
 }
-const Listed soft_xent_drawn_listed{"soft_xent", soft_xent_drawn, 20};
+const Listed soft_xent_drawn_listed{"soft_xent", soft_xent_drawn, 30};
 
 Family affine_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -572,9 +599,13 @@ Family mean_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
      {{OpKind::mean, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
       {OpKind::mean_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
-     {{0, 2, 3}}}});
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mean, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::mean_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}, {2, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 4, 5}}}});
 }
-const Listed mean_drawn_listed{"mean", mean_drawn, 20};
+const Listed mean_drawn_listed{"mean", mean_drawn, 30};
 
 Family from_bytes_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -820,6 +851,25 @@ Family prelu_drawn(Random& r) {
      {{1, 3, 4}, {0, 3, 5}}}});
 }
 const Listed prelu_drawn_listed{"prelu", prelu_drawn, 20};
+
+Family mask_factors_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], 1, d[2], d[3]}, 4, true}, {{4, 1, 1, 1}, 2, false}, {{d[0], 1, d[2], d[3]}, 4, true}},
+     {{OpKind::mask_factors, {}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1}},
+     {}}});
+}
+const Listed mask_factors_drawn_listed{"mask_factors", mask_factors_drawn, 10};
+
+Family mask_fill_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mask_fill, {double(-3e+38)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::multiply_bwd_data, {double(2)}, {{3, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, 0}},
+     {{0, 3, 4}}}});
+}
+const Listed mask_fill_drawn_listed{"mask_fill", mask_fill_drawn, 10};
 
 }  // namespace
 }  // namespace spillway::test

@@ -294,6 +294,18 @@ test('masks follow their slides, at a coarser level too', async () => {
     )
     assert.equal([...(target as Uint8Array)], expected, `level ${level}`)
   }
+  // On a canvas, labels beyond the slide are the ignored ones.
+  const canvas = own(await slides(at('pairs'), { canvas: [1000, 1400] }))
+  const corner = { top: HEIGHT - 10, left: WIDTH - 5, height: 20, width: 12 }
+  for (const outside of [undefined, 255, -100]) {
+    const { target } = await canvas.read(0, corner, outside === undefined ? {} : { key: 'target', outside })
+    const found = Array.from(target as Int32Array)
+    const expected = Array.from({ length: 240 }, (_, i) => {
+      const [y, x] = [corner.top + Math.floor(i / 12), corner.left + (i % 12)]
+      return y >= HEIGHT || x >= WIDTH ? (outside ?? 0) : isTissue(y, x) ? 2 : 0
+    })
+    assert.equal(found, expected, `${outside}`)
+  }
 })
 
 test('wrong paths and options are refused with the allowed ones', async () => {

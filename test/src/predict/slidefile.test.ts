@@ -21,7 +21,7 @@ import {
   stage,
   train,
 } from '../../../src'
-import { openSlide, regionOf } from '../../../src/data/slides/slide'
+import { floatsOf, openSlide, regionOf } from '../../../src/data/slides/slide'
 import { tiffPyramid } from '../../../src/data/slides/tiff'
 import { bigTiffInto, type BigTiff } from '../../../src/files/bigtiff'
 import { type Georeference, resizedGeoreference } from '../../../src/files/georeference'
@@ -226,6 +226,47 @@ test('a prediction of a GeoTIFF has its place', async () => {
   assert.equal([levels[0]!.width, levels[0]!.height], [351, 262])
   // The network has stride 2.
   assert.equal(georeference, { ...placeOf(false), pixelScale: [20, 20, 0] })
+})
+
+test('pixels of empty blocks have no data in a prediction, with the tag', async () => {
+  const [width, height, side] = [640, 300, 32]
+  const file = fillWhole(at('half.tif'))
+  const rows = bigTiffInto(file, { width, height, channels: 1, type: 'u8', halving: 'mean', noData: 9 })
+  // The left half has data.
+  rows.put(Uint8Array.from({ length: width * height }, (_, i) => (i % width < width / 2 ? 100 + (i % 7) : 9)))
+  rows.end()
+  file.done()
+  const net = model([1, 1, 100, 100], seq(fromBytes(), conv2d('c', 3, 3)))
+  const weights = at('half.safetensors')
+  await train(net, stage(net, { algorithms: 'fixed', loss: crossEntropy }), { steps: 1, seed: 1, save: weights })
+  const data = await slides(at('half.tif'), { blocks: side })
+  for (const [as, isNone] of [
+    ['classes', (v: number) => v === 255],
+    ['values', Number.isNaN],
+  ] as const) {
+    const plan = stage(net, { mode: 'predict', as, budget: mib(32), algorithms: 'fixed' })
+    const { files } = await predict(net, plan, { weights, data, out: at(`half-${as}`), format: 'tiff' })
+    const made = files!.find((f) => f.endsWith('.tif'))!
+    const slide = openSlide(made, {}, [8, 32])
+    const all = { top: 0, left: 0, height, width }
+    const numbers = as === 'classes' ? await regionOf(slide, all) : await floatsOf(slide, 0, all)
+    const found = Array.from(numbers as ArrayLike<number>, (v) => isNone(v))
+    assert.equal(
+      found,
+      Array.from({ length: width * height }, (_, i) => i % width >= width / 2),
+      as,
+    )
+    if (as === 'classes') assert.is(pyramidOf(made).noData, 255)
+    else assert.match(readFileSync(made, 'latin1'), /nan\0/)
+    // A coarser pixel is the mean of the numbers among its four.
+    const coarse = openSlide(made, { level: 1 }, [8, 32])
+    const row = { top: 10, left: 0, height: 1, width: width / 2 }
+    const below = as === 'classes' ? await regionOf(coarse, row) : await floatsOf(coarse, 0, row)
+    assert.equal(
+      Array.from(below as ArrayLike<number>, (v) => isNone(v)),
+      Array.from({ length: width / 2 }, (_, x) => x >= width / 4),
+    )
+  }
 })
 
 test.run()
