@@ -13,18 +13,21 @@ namespace {
 template <class F>
 Status launched(cudaStream_t stream, DType stored, F f) {
   GpuExec exec(stream, nullptr, nullptr);
-  if (stored == DType::bf16)
-    f(exec, StoredBf16{});
-  else
-    f(exec, 0.0f);
+  with_stored(stored, [&](auto t) { f(exec, t); });
   return exec.status();
 }
 
 }  // namespace
 
+/// Above the wire number of every operator.
+constexpr size_t MOST_KINDS = 512;
+#define SPILLWAY_NUMBERED(kind, wire) static_assert(wire < MOST_KINDS);
+SPILLWAY_OPS(SPILLWAY_NUMBERED)
+#undef SPILLWAY_NUMBERED
+
 const OwnFunctions* own_functions(uint32_t wire) {
-  static const std::array<OwnFunctions, 256> known = [] {  // filled once, by the first of several threads
-    std::array<OwnFunctions, 256> all{};
+  static const std::array<OwnFunctions, MOST_KINDS> known = [] {  // filled once, by the first of several threads
+    std::array<OwnFunctions, MOST_KINDS> all{};
     for (uint32_t kind = 0; kind < all.size(); kind++)
       if (const KernelFunctions<GpuExec>* f = functions<GpuExec>(kind)) all[kind] = {f->check, f->workspace, f->library, f->together};
     return all;
@@ -63,10 +66,7 @@ Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t 
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, const Context& context) {
   GpuExec exec(context.stream(Lane::compute), nullptr, context.arrivals());
-  if (dy.dtype == DType::bf16)
-    bias_gradient<StoredBf16>(exec, dy, db, workspace);
-  else
-    bias_gradient<float>(exec, dy, db, workspace);
+  with_stored(dy.dtype, [&](auto t) { bias_gradient<decltype(t)>(exec, dy, db, workspace); });
   return exec.status();
 }
 
