@@ -111,7 +111,7 @@ interface Row {
 const rowOf = ([key, seconds]: readonly [string, number]): readonly Row[] => {
   const [, kind = '', ins = '', outs = '', suffix = ''] = KEY.exec(key) ?? []
   if (!findOp(kind)) return []
-  const s = { ins: shapesIn(ins), outs: shapesIn(outs), ...(suffix.includes('bf16') ? { bf16: true } : {}) }
+  const s = { ins: shapesIn(ins), outs: shapesIn(outs), ...(suffix.includes('bf16') ? { half: 'bf16' as const } : {}) }
   const { dense, flops } = opDef(kind)
   const work = [1e3, callBytes(kind, s, 'f32') / 1e3, dense ? flops({}, s) / 1e6 : 0]
   return [{ of: kind + suffix, relative: work.map((x) => x / (seconds * 1e9)) as never }]

@@ -50,6 +50,7 @@ export { reportHtml } from './report/html'
 export { summary } from './report/summary'
 export { traceJson } from './report/trace'
 export type { TrainResult } from './train/result'
+export type { LossScale } from './train/weights'
 export { run, type RunOptions, tryRun } from './train/run'
 export { gib, kib, mib } from './stage/sizes'
 export {

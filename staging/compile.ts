@@ -6,7 +6,7 @@
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
 //   bytes again fed bytes, converted again for the backward pass         grad/rewrite/bytesagain.ts
-//   bf16        activations in bf16, if the machine computes in it       grad/rewrite/bf16.ts
+//   half        activations in bf16 or f16, if the machine stores so     grad/rewrite/half.ts
 //   ranks       one rank's share of the batch, if several train          grad/rewrite/ranks.ts
 //               or its band of every image's rows                       grad/rewrite/bands.ts
 //   parts       weights in parts of rows, if nothing fits otherwise       planner/weightparts.ts
@@ -23,7 +23,8 @@ import { pagesIn } from './core/bytes'
 import type { GraphError, StageError } from './core/errors'
 import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
-import { inBf16 } from './grad/rewrite/bf16'
+import { HALF_IN } from './devices'
+import { inHalf } from './grad/rewrite/half'
 import { withBytesAgain } from './grad/rewrite/bytesagain'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { overBands } from './grad/rewrite/bands'
@@ -49,7 +50,12 @@ export type { CompileOptions, Work } from './planner/fastest'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 
-/** rewrite, grad, bytes again, bf16, ranks: the graph that a machine trains. */
+const storedIn = (precision: Machine['precision']): ((g: Graph) => Graph) => {
+  const half = HALF_IN[precision]
+  return half ? inHalf(half) : (g) => g
+}
+
+/** rewrite, grad, bytes again, half, ranks: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
   {
@@ -64,35 +70,38 @@ export const trainingGraph = (
   pipe(
     step,
     where(device.fused, rewritten),
-    (s) => training(s, { dtype: device.dtype }),
+    (s) => training(s, { dtype: device.dtype, scaled: precision === 'fp16' }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
     E.map(withBytesAgain),
-    E.map(where(precision === 'bf16', inBf16)),
-    E.map((graph) => ({ ...graph, ...trainedBy(step) })),
+    E.map(storedIn(precision)),
+    E.map((graph) => ({ ...graph, ...trainedBy(step, precision) })),
     E.chain(bands ? overBands(bands.of, bands.at) : E.right),
     E.chain(overRanks(ranks, { norms, shard })),
     E.map(madeAlike),
   )
 
-/** The options of one objective beside its optimizer, so that its step can be made again. */
-const trainedBy = ({ objectives: [first, ...others] }: ElaboratedStep): Pick<Graph, 'trainedBy'> =>
-  first && others.length === 0 && Object.keys(first.updates).length > 0
+/** The optimizer of one objective and the options beside it, if ops do not tell them, so that its step can be made again. */
+const trainedBy = (
+  { objectives: [first, ...others] }: ElaboratedStep,
+  precision: Machine['precision'],
+): Pick<Graph, 'trainedBy'> =>
+  first && others.length === 0 && (Object.keys(first.updates).length > 0 || precision === 'fp16')
     ? { trainedBy: { optimizer: first.optimizer, ...first.updates } }
     : {}
 
-/** rewrite, bf16: the graph with which a machine predicts. */
+/** rewrite, half: the graph with which a machine predicts. */
 export const predictionGraph = (forward: Graph, { device, precision }: Pick<Machine, 'device' | 'precision'>): Graph =>
   pipe(
     { graph: forward, objectives: [], detached: [] },
     where(device.fused, rewritten),
     ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
     where(device.fused, withPoolPlaces),
-    where(precision === 'bf16', inBf16),
+    storedIn(precision),
     madeAlike,
   )
 
-/** rewrite, losses, bf16: the graph with which a machine measures a loss. */
+/** rewrite, losses, half: the graph with which a machine measures a loss. */
 export const evaluationGraph = (
   step: ElaboratedStep,
   { device, precision }: Pick<Machine, 'device' | 'precision'>,
@@ -102,7 +111,7 @@ export const evaluationGraph = (
     where(device.fused, rewritten),
     (s) => measuring(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
-    E.map(where(precision === 'bf16', inBf16)),
+    E.map(storedIn(precision)),
     E.map(madeAlike),
   )
 

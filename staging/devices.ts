@@ -2,9 +2,17 @@
 // declaration for each device. A machine carries that of its device; a simulated machine carries that of the device it imitates, so that it plans the
 // very graphs that run there. Invariant: the addon says the same of its devices.
 import type { DeviceName } from './core/names'
+import type { Half } from './core/halves'
 
-/** bf16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
-export type Precision = 'fp32' | 'tf32' | 'bf16'
+/**
+ * bf16, fp16: activations and their gradients are stored so and multiplied as such, with a loss scale in fp16; tf32: products of floats round their
+ * factors on the way.
+ */
+export type Precision = 'fp32' | 'tf32' | 'bf16' | 'fp16'
+/** The stored type of activations in the 16-bit precisions. */
+export const HALF_IN: Readonly<Partial<Record<Precision, Half>>> = { bf16: 'bf16', fp16: 'f16' }
+/** The other way round. */
+export const PRECISION_OF = { bf16: 'bf16', f16: 'fp16' } as const satisfies Readonly<Record<Half, Precision>>
 
 export interface DeviceDeclaration {
   readonly name: DeviceName
@@ -28,7 +36,7 @@ export type { DeviceName }
 const cpu: DeviceDeclaration = {
   name: 'cpu',
   dtype: 'f32',
-  precisions: ['fp32', 'bf16'],
+  precisions: ['fp32', 'bf16', 'fp16'],
   bf16Needs: 'avx512_bf16',
   fused: true,
   gathersUpdates: false,
@@ -42,7 +50,7 @@ export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
   ref: {
     name: 'ref',
     dtype: 'f64',
-    precisions: ['fp32', 'bf16'],
+    precisions: ['fp32', 'bf16', 'fp16'],
     fused: true,
     gathersUpdates: false,
     laysWeights: false,
@@ -53,7 +61,7 @@ export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
   cuda: {
     name: 'cuda',
     dtype: 'f32',
-    precisions: ['fp32', 'tf32', 'bf16'],
+    precisions: ['fp32', 'tf32', 'bf16', 'fp16'],
     fused: true,
     gathersUpdates: true,
     laysWeights: true,

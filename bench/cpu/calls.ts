@@ -40,7 +40,7 @@ const enlarged = (kind: string, s: CallShapes): CallShapes => {
     ...rest,
   ]
   return {
-    ...(s.bf16 ? { bf16: true } : {}),
+    ...(s.half ? { half: s.half } : {}),
     ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
     outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
   }

@@ -137,7 +137,7 @@ const workOf = (plan: Plan, seconds: Float64Array, peaks: Peaks): readonly Named
     }
     for (const { value, bytes } of outs) cache.use(value, bytes)
     const written = outs.reduce((n, o) => n + o.bytes, 0)
-    const rate = s.bf16 && peaks.bf16Flops > 0 ? peaks.bf16Flops : peaks.flops
+    const rate = s.half && peaks.bf16Flops > 0 ? peaks.bf16Flops : peaks.flops
     const memory = missed / peaks.readBytes + hit / peaks.cachedBytes + written / peaks.writtenBytes
     const shapes = [
       ...s.ins.map((x, k) => [inputDef(def, k).name, x] as const),

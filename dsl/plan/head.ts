@@ -29,7 +29,7 @@ export interface PlanHead extends Described {
   readonly machine: string
   readonly strategy: string
   /** Storage of activations and the arithmetic of products. Absent: fp32. */
-  readonly precision?: 'bf16' | 'tf32'
+  readonly precision?: 'bf16' | 'fp16' | 'tf32'
   readonly budget: number
   readonly peak: number
   /** Hash of the training graph. */

@@ -129,7 +129,7 @@ Precision parse_precision(const Napi::Value& value) {
   const std::string name = value.IsUndefined() ? PRECISIONS[0] : as_string(value, "precision");
   for (uint32_t i = 0; i < std::size(PRECISIONS); i++)
     if (name == PRECISIONS[i]) return Precision(i);
-  fail(value.Env(), text("precision '", name, "': fp32, tf32 or bf16"));
+  fail(value.Env(), text("precision '", name, "': fp32, tf32, bf16 or fp16"));
 }
 
 int parse_threads(const Napi::Value& value) {

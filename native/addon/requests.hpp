@@ -14,7 +14,7 @@
 namespace spillway::addon {
 
 /// By number, as JavaScript knows them.
-inline constexpr const char* PRECISIONS[] = {"fp32", "tf32", "bf16"};
+inline constexpr const char* PRECISIONS[] = {"fp32", "tf32", "bf16", "fp16"};
 
 struct Request {
   const Device* device = nullptr;
@@ -29,7 +29,7 @@ struct Request {
 /// With `data`, operands have typed arrays, and maybe `strides` and `offset`.
 std::unique_ptr<Request> parse_request(const Napi::Value& value, bool data);
 
-/// 'fp32', 'tf32' or 'bf16'; fp32 where nothing is said.
+/// 'fp32', 'tf32', 'bf16' or 'fp16'; fp32 where nothing is said.
 Precision parse_precision(const Napi::Value& value);
 /// At most the limit of OpenMP; 0 if not given.
 int parse_threads(const Napi::Value& value);

@@ -101,6 +101,7 @@ struct BnFrozenBackwardReduce : Reduction {
 
 struct BnRunning : PlainKernel {
   static void run(const KernelCall& c) {
+    if (c.n_ins > 3 && *static_cast<const float*>(c.ins[3].data) == 0) return;
     const auto a = BnRunningAttrs::read(c.attrs);
     const int64_t channels = c.ins[1].dims[0];
     const ops::Statistics<float> stats(c.ins[0]);

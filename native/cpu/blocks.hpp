@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
 
 #ifdef __AVX512F__
 #include <immintrin.h>

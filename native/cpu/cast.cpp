@@ -1,4 +1,4 @@
-// Casts between bf16 and f32: a copy through floats.
+// Casts between 16-bit floats and f32: a copy through floats.
 #include <cstring>
 
 #include "cpu/runs.hpp"
@@ -18,5 +18,9 @@ const KernelEntry to_bf16 = entry<Cast>();
 const KernelEntry from_bf16 = entry<Cast>();
 const KernelEntry to_bf16_grad = entry<Cast>();
 const KernelEntry from_bf16_grad = entry<Cast>();
+const KernelEntry to_f16 = entry<Cast>();
+const KernelEntry from_f16 = entry<Cast>();
+const KernelEntry to_f16_grad = entry<Cast>();
+const KernelEntry from_f16_grad = entry<Cast>();
 
 }  // namespace spillway::cpu

@@ -1,4 +1,4 @@
-// The cpu device: f32 and bf16, oneDNN for convolutions and products, own OpenMP kernels for the rest.
+// The cpu device: f32 and bf16, oneDNN for convolutions and products, own OpenMP kernels for the rest; f16 by copies in f32.
 // In: a call. Out: a kernel prepared for it, which gives the same bits each time for one thread count. Invariant: every exception
 // ends as a Status that names the operator and its shapes; a missing operator is a link error.
 #pragma once
@@ -6,7 +6,8 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
+#include "ops/as_floats.hpp"
 #include "ops/check.hpp"
 
 namespace spillway::cpu {
@@ -116,6 +117,36 @@ std::unique_ptr<PreparedKernel> prepared(const KernelCall& c) {
     return std::make_unique<Plain<Op>>(c);
 }
 
+/// A call in f16, by the kernel of the same call in floats. Scratch: the copies in floats, then the kernel's own.
+class InFloats final : public PreparedKernel {
+ public:
+  using Floats = ops::AsFloats<float>;
+  /// Bytes of the copies, as plans align scratch.
+  static int64_t copied_bytes(const KernelCall& c) { return (Floats::elements(c) * int64_t(sizeof(float)) + 63) / 64 * 64; }
+
+  InFloats(const KernelCall& c, std::unique_ptr<PreparedKernel> inner) : copied_(copied_bytes(c)), inner_(std::move(inner)) {}
+  int64_t workspace_bytes() const override { return copied_ + inner_->workspace_bytes(); }
+  void compile() override { inner_->compile(); }
+  void run(const KernelCall& c) override {
+    Floats floats(c, static_cast<float*>(c.workspace));
+    floats.call().workspace = static_cast<std::byte*>(c.workspace) + copied_;
+    inner_->run(floats.call());
+    floats.store();
+  }
+
+ private:
+  int64_t copied_;
+  std::unique_ptr<PreparedKernel> inner_;
+};
+
+/// Gives f the call, or if it is in f16 the same in floats, without data.
+template <class F>
+auto in_floats(const KernelCall& c, F f) {
+  if (ops::stored_type(c) != DType::f16) return f(c);
+  InFloats::Floats floats(c, nullptr);
+  return f(floats.call());
+}
+
 template <class Op>
 int64_t workspace_of(const KernelCall& c) {
   if constexpr (Worked<Op>)
@@ -135,26 +166,32 @@ void describe(const KernelCall& c, uint32_t number, uint32_t most, std::vector<W
 /// An entry from its ways, in the order of their numbers.
 template <class First, class... Others>
 constexpr KernelEntry entry() {
-  return {[](const KernelCall& c, uint32_t most) -> Result<std::vector<Way>> {
-            if (Status s = check(c); !s.ok()) return s;
-            std::vector<Way> ways;
-            uint32_t number = 0;
-            if (Status s = guarded(c, [&] { describe<First>(c, number, most, ways); }); !s.ok()) return s;
-            // One for which a library has nothing is left out.
-            ((number++, guarded(c, [&] { describe<Others>(c, number, most, ways); })), ...);
-            return ways;
-          },
-          [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-            if (Status s = check(c); !s.ok()) return s;
-            std::unique_ptr<PreparedKernel> made;
-            const Status s = guarded(c, [&] {
+  return {[](const KernelCall& given, uint32_t most) -> Result<std::vector<Way>> {
+            if (Status s = check(given); !s.ok()) return s;
+            return in_floats(given, [&](const KernelCall& c) -> Result<std::vector<Way>> {
+              std::vector<Way> ways;
               uint32_t number = 0;
-              if (c.way == number) made = prepared<First>(c);
-              ((c.way == ++number && applies<Others>(c) ? void(made = prepared<Others>(c)) : void()), ...);
+              if (Status s = guarded(c, [&] { describe<First>(c, number, most, ways); }); !s.ok()) return s;
+              // One for which a library has nothing is left out.
+              ((number++, guarded(c, [&] { describe<Others>(c, number, most, ways); })), ...);
+              if (&c != &given)
+                for (Way& way : ways) way.workspace_bytes += uint64_t(InFloats::copied_bytes(given));
+              return ways;
             });
-            if (!s.ok()) return s;
-            if (!made) return ops::refuse(c, "the cpu device has no kernel of this number for it");
-            return made;
+          },
+          [](const KernelCall& given) -> Result<std::unique_ptr<PreparedKernel>> {
+            if (Status s = check(given); !s.ok()) return s;
+            return in_floats(given, [&](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+              std::unique_ptr<PreparedKernel> made;
+              const Status s = guarded(c, [&] {
+                uint32_t number = 0;
+                if (c.way == number) made = prepared<First>(c);
+                ((c.way == ++number && applies<Others>(c) ? void(made = prepared<Others>(c)) : void()), ...);
+              });
+              if (!s.ok()) return s;
+              if (!made) return ops::refuse(c, "the cpu device has no kernel of this number for it");
+              return &c == &given ? std::move(made) : std::make_unique<InFloats>(given, std::move(made));
+            });
           }};
 }
 

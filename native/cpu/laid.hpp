@@ -23,10 +23,8 @@ class PlainWeight {
   void put_back(const View& laid, void* workspace) {
     ins_[1].data = workspace;
     call_.workspace = static_cast<std::byte*>(workspace) + bytes();
-    if (laid.dtype == DType::bf16)
-      put_back(laid, static_cast<const Bf16*>(laid.data));
-    else
-      put_back(laid, static_cast<const float*>(laid.data));
+    if (!ops::is_half(laid.dtype)) return put_back(laid, static_cast<const float*>(laid.data));
+    ops::with_half(laid.dtype, [&](auto half) { put_back(laid, static_cast<const decltype(half)*>(laid.data)); });
   }
 
  private:

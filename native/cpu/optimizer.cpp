@@ -22,33 +22,34 @@ decltype(auto) state(const Pointers<N>& at, int64_t i, Forgotten&& none = {}) {
 template <OpKind kind, class Rule, class Attrs>
 struct Update : PlainKernel {
   static void run(const KernelCall& c) {
-    if (!ops::update::moves(Attrs::read(c.attrs), *c.step, 0)) return;
+    StepContext step = *c.step;
+    if (!ops::update::moves(Attrs::read(c.attrs), step, ops::updates_of<kind, float>(c))) return;
     uint32_t kept = 0;
     for (uint32_t i = 0; const uint32_t operand : ops::states_of<kind>(c)) kept |= uint32_t(operand > 0) << i++;
-    choose<0>(c, kept, std::make_index_sequence<ops::STATES<kind>>());
+    choose<0>(c, step, kept, std::make_index_sequence<ops::STATES<kind>>());
   }
 
  private:
   static constexpr const OpInfo& OP = *op_info(uint32_t(kind));
   static constexpr uint32_t bit(uint32_t kept, size_t state) { return kept >> state & 1; }
-  /// The operand of a state, of those that are kept; 0 when it is not.
+  /// The place of a state among the weight, its gradient and the kept states; 0 if it is not kept.
   static constexpr uint32_t operand(uint32_t kept, size_t state) {
     return bit(kept, state) ? 2 + uint32_t(std::popcount(kept & ((1u << state) - 1))) : 0;
   }
 
   template <uint32_t kept, size_t... S>
-  static void choose(const KernelCall& c, uint32_t wanted, std::index_sequence<S...> states) {
-    if constexpr (((bit(kept, S) || OP.ins[2 + S].when >= 0) && ...))
-      if (kept == wanted) return loop<kept>(c, states);
-    if constexpr (kept + 1 < 1u << sizeof...(S)) choose<kept + 1>(c, wanted, states);
+  static void choose(const KernelCall& c, const StepContext& step, uint32_t wanted, std::index_sequence<S...> states) {
+    if constexpr (((bit(kept, S) || OP.ins[ops::FIRST_STATE<kind> + S].when >= 0) && ...))
+      if (kept == wanted) return loop<kept>(c, step, states);
+    if constexpr (kept + 1 < 1u << sizeof...(S)) choose<kept + 1>(c, step, wanted, states);
   }
 
   template <uint32_t kept, size_t... S>
-  static void loop(const KernelCall& c, std::index_sequence<S...>) {
+  static void loop(const KernelCall& c, const StepContext& step, std::index_sequence<S...>) {
     constexpr size_t operands = 2 + std::popcount(kept);
     Views<operands> views;
-    for (size_t i = 0; i < operands; i++) views[i] = &c.ins[i];
-    const Rule rule(Attrs::read(c.attrs), *c.step);
+    for (size_t i = 0; i < operands; i++) views[i] = &c.ins[i < 2 ? i : i - 2 + ops::FIRST_STATE<kind>];
+    const Rule rule(Attrs::read(c.attrs), step);
     each_chunk<operands>(views, [rule](const Pointers<operands>& at, int64_t n) {
       const Rule own = rule;
       const Pointers<operands> to = at;
@@ -66,6 +67,7 @@ SPILLWAY_UPDATES(SPILLWAY_UPDATE_ENTRY)
 #define SPILLWAY_STEERED_ENTRY(kind, Attrs, own) \
   const KernelEntry kind = entry<Update<OpKind::kind, ops::update::steered<float, ops::update::own>, Attrs>>();
 SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_ENTRY)
+SPILLWAY_SCALED_UPDATES(SPILLWAY_STEERED_ENTRY)
 #undef SPILLWAY_STEERED_ENTRY
 
 namespace {

@@ -56,11 +56,23 @@ struct MergeMoments : PlainKernel {
   }
 };
 
+/// Plans give plumbing no scratch for copies in floats: in f16, the reference's loops work on the values as they lie.
+template <class Op>
+const KernelEntry* entry_for(const KernelCall& c) {
+  static constexpr KernelEntry own = entry<Op>();
+  return ops::stored_type(c) == DType::f16 ? ref::kernel(c.kind) : &own;
+}
+template <class Op>
+constexpr KernelEntry without_scratch() {
+  return {[](const KernelCall& c, uint32_t most) { return entry_for<Op>(c)->ways(c, most); },
+          [](const KernelCall& c) { return entry_for<Op>(c)->prepare(c); }};
+}
+
 }  // namespace
 
-const KernelEntry fill = entry<Fill>();
-const KernelEntry copy = entry<Copy>();
-const KernelEntry merge_sum = entry<MergeSum>();
+const KernelEntry fill = without_scratch<Fill>();
+const KernelEntry copy = without_scratch<Copy>();
+const KernelEntry merge_sum = without_scratch<MergeSum>();
 const KernelEntry merge_moments = entry<MergeMoments>();
 
 }  // namespace spillway::cpu

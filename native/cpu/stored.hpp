@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
 #include "cpu/blocks.hpp"
 #include "cpu/kernels.hpp"
 

@@ -39,7 +39,7 @@ Status ask_capability(uint32_t& into, int device) {
 
 Status lacks(uint32_t capability, const char* precision) {
   return failed(Code::illegal, "a GPU of compute capability ", capability / 10, ".", capability % 10, " has no ", precision,
-                " products: use fp32");
+                " products: use fp16 or fp32");
 }
 
 }  // namespace

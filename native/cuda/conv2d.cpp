@@ -1,5 +1,5 @@
 // cuDNN pads alike on both sides: where a tile's padding differs (or its view holds more than the windows read), x is cut out
-// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are, unless they
+// of its view into the workspace, zeros included. Weights go to channels-last there too, and to the 16-bit type of activations, unless they
 // come laid out. Worked example: the top band of a 3x3 convolution has one row of padding above and none below: its x is copied with that
 // row of zeros, and padding is 0.
 #include "cuda/conv2d.hpp"
@@ -149,11 +149,11 @@ DType stored_w(const Shaped& s) { return stored_type(s.problem.factors); }
 /// Floats with a 1x1 window look the same either way; those that come laid out are as cuDNN takes them.
 bool rewrites_weights(const Shaped& s) {
   const Sizes& w = s.problem.w;
-  return !ops::comes_laid(*s.w) && (stored_w(s) == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1));
+  return !ops::comes_laid(*s.w) && (is_half(s.problem.factors) || (w[2] * w[3] > 1 && w[1] > 1));
 }
 
 /// A fused bias is taken in the stored type.
-bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fused && s.bias && s.problem.factors == Factors::bf16; }
+bool rewrites_bias(const Shaped& s, const ConvolutionWay& way) { return way.fused && s.bias && is_half(s.problem.factors); }
 
 /// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights and a bias as cuDNN takes them, cuDNN's own scratch (or
 /// the sums of a bias, before it is needed).
@@ -164,7 +164,7 @@ struct Layout {
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
   const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0,
                 weights = rewrites_weights(s) ? aligned(bytes_of(s.problem.w, stored_w(s))) : 0;
-  const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(DType::bf16))) : 0,
+  const int64_t bias = rewrites_bias(s, way) ? aligned(s.bias->dims[0] * int64_t(dtype_bytes(stored_w(s)))) : 0,
                 before = cut + weights + bias;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, before, before + scratch + (before + scratch > 0 ? ALIGN : 0)};
@@ -188,7 +188,7 @@ class Convolution final : public Ready {
     if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, stored_w(s), w, stream));
     std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y->data}};
     void* const bias = rewrites_bias(s, way_) ? space + at_.bias : s.bias ? s.bias->data : nullptr;
-    if (rewrites_bias(s, way_)) SPILLWAY_TRY(weights_to_channels_last(*s.bias, DType::bf16, bias, stream));
+    if (rewrites_bias(s, way_)) SPILLWAY_TRY(weights_to_channels_last(*s.bias, stored_w(s), bias, stream));
     if (way_.fused && s.bias) tensors.push_back({BIAS, bias});
     SPILLWAY_TRY(execute(*way_.plan, tensors, space + at_.scratch, stream));
     if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(*s.x, *s.cut, x, stream));

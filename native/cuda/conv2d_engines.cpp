@@ -22,7 +22,7 @@ enum Virtual : int64_t { CONVOLVED = 101, BIASED = 102 };
 
 Result<Descriptor> tensor(int64_t id, const Sizes& s, int64_t alignment, DType stored) {
   return Descriptor::make(CUDNN_BACKEND_TENSOR_DESCRIPTOR, [&](Descriptor& d) {
-    const cudnnDataType_t type = stored == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = stored == DType::bf16 ? CUDNN_DATA_BFLOAT16 : stored == DType::f16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
     const bool is_virtual = id >= CONVOLVED;
     d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
         .set(CUDNN_ATTR_TENSOR_DIMENSIONS, {s[0], s[1], s[2], s[3]})

@@ -47,12 +47,12 @@ Product product_of(const KernelCall& c, Precision precision) {
 /// The weights that a product reads; null where it makes their gradient.
 const View* weights_of(const KernelCall& c) { return OpKind(c.kind) == OpKind::linear_bwd_weights ? nullptr : &c.ins[1]; }
 
-/// Bytes of the weights as bf16; they are floats where they lie.
+/// Bytes of the weights in 16 bits; they are floats where they lie.
 int64_t rounded_weights(const KernelCall& c) {
-  return weights_of(c) && ops::is_bf16(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0;
+  return weights_of(c) && ops::is_half(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(ops::stored_type(c)))) : 0;
 }
 
-/// Scratch of a product: the weights as bf16, then cuBLAS's own; both from an aligned address on.
+/// Scratch of a product: the weights in 16 bits, then cuBLAS's own; both from an aligned address on.
 int64_t scratch_bytes(const KernelCall& c, int64_t own) {
   const int64_t bytes = rounded_weights(c) + own;
   return bytes > 0 ? bytes + WORKSPACE_ALIGN : 0;
@@ -115,7 +115,7 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   return {};
 }
 
-cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : t == DType::f16 ? CUDA_R_16F : CUDA_R_32F; }
 
 Status compile(const Product& p, Compiled& c) {
   const CublasLt& api = cublas_lt().value();
@@ -180,7 +180,7 @@ class Linear final : public Ready {
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   Status run(const Context& context) const override {
     const cudaStream_t stream = context.stream(Lane::compute);
-    if (rounded_ > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call()), DType::bf16, scratch_of(call()), stream));
+    if (rounded_ > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call()), ops::stored_type(call()), scratch_of(call()), stream));
     const Operands o = operands_of(call());
     const float one = 1, zero = 0;
     SPILLWAY_TRY(checked(

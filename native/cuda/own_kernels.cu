@@ -14,10 +14,7 @@ namespace {
 template <class F>
 Status launched(cudaStream_t stream, DType stored, F f) {
   GpuExec exec(stream, nullptr, nullptr);
-  if (stored == DType::bf16)
-    f(exec, StoredBf16{});
-  else
-    f(exec, 0.0f);
+  with_stored(stored, [&](auto t) { f(exec, t); });
   return exec.status();
 }
 
@@ -69,10 +66,7 @@ Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t 
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, const Context& context) {
   GpuExec exec(context.stream(Lane::compute), nullptr, context.arrivals());
-  if (dy.dtype == DType::bf16)
-    bias_gradient<StoredBf16>(exec, dy, db, workspace);
-  else
-    bias_gradient<float>(exec, dy, db, workspace);
+  with_stored(dy.dtype, [&](auto t) { bias_gradient<decltype(t)>(exec, dy, db, workspace); });
   return exec.status();
 }
 

@@ -23,7 +23,7 @@ Status run_own_together(const KernelCall* calls, uint32_t n, const Context& cont
 Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream);
 /// dx becomes what `from` (dense, stored as dx is) holds of it, zero where the grid does not reach.
 Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream);
-/// Between [O, C, kH, kW] of floats and [O, kH, kW, C] of `stored`, f32 or bf16.
+/// Between [O, C, kH, kW] of floats and [O, kH, kW, C] of `stored`, f32 or a 16-bit float.
 Status weights_to_channels_last(const View& w, DType stored, void* into, cudaStream_t stream);
 Status weights_from_channels_last(const View& w, DType stored, const void* from, cudaStream_t stream);
 /// y += bias, channel by channel (null: none), and what is not above zero times `slope` (1: nothing is rectified).

@@ -129,7 +129,8 @@ constexpr Device DEVICE{
     .bytes = sizeof(Device),
     .name = "cuda",
     .float_type = DType::f32,
-    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16),
+    .precisions =
+        precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16) | precision_bit(Precision::fp16),
     .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return reported(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },

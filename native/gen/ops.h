@@ -204,7 +204,19 @@
   X(bn_masked_apply, 275) \
   X(mask_factors, 276) \
   X(mask_labels, 277) \
-  X(mask_fill, 278)
+  X(mask_fill, 278) \
+  X(to_f16, 280) \
+  X(from_f16, 281) \
+  X(to_f16_grad, 282) \
+  X(from_f16_grad, 283) \
+  X(scale_gradient, 284) \
+  X(unscale, 285) \
+  X(adjust_scale, 286) \
+  X(sgd_scaled, 287) \
+  X(adam_scaled, 288) \
+  X(rmsprop_scaled, 289) \
+  X(nadam_scaled, 290) \
+  X(lion_scaled, 291)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -253,6 +265,14 @@
   X(rmsprop_steered, RmspropSteeredAttrs, rmsprop) \
   X(nadam_steered, NadamSteeredAttrs, nadam) \
   X(lion_steered, LionSteeredAttrs, lion)
+
+/// The same, under a loss scale: X(kind, its attributes, the update's own kind).
+#define SPILLWAY_SCALED_UPDATES(X) \
+  X(sgd_scaled, SgdScaledAttrs, sgd) \
+  X(adam_scaled, AdamScaledAttrs, adam) \
+  X(rmsprop_scaled, RmspropScaledAttrs, rmsprop) \
+  X(nadam_scaled, NadamScaledAttrs, nadam) \
+  X(lion_scaled, LionScaledAttrs, lion)
 
 namespace spillway {
 
@@ -1283,13 +1303,55 @@ using MaskLabelsAttrs = CountLabelsAttrs;
 
 using MaskFillAttrs = FillAttrs;
 
+struct ToF16Attrs {
+  static ToF16Attrs read(const double*) { return {}; }
+};
+
+struct FromF16Attrs {
+  static FromF16Attrs read(const double*) { return {}; }
+};
+
+struct ToF16GradAttrs {
+  static ToF16GradAttrs read(const double*) { return {}; }
+};
+
+struct FromF16GradAttrs {
+  static FromF16GradAttrs read(const double*) { return {}; }
+};
+
+struct ScaleGradientAttrs {
+  static ScaleGradientAttrs read(const double*) { return {}; }
+};
+
+struct UnscaleAttrs {
+  static UnscaleAttrs read(const double*) { return {}; }
+};
+
+struct AdjustScaleAttrs {
+  int64_t every;
+  int64_t interval;
+  static AdjustScaleAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+using SgdScaledAttrs = SgdSteeredAttrs;
+
+using AdamScaledAttrs = AdamSteeredAttrs;
+
+using RmspropScaledAttrs = RmspropSteeredAttrs;
+
+using NadamScaledAttrs = NadamSteeredAttrs;
+
+using LionScaledAttrs = LionSteeredAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes;
+/// real: the tape's float type; either: that or a 16-bit float, all such operands of a call alike; any: all such operands alike; u8: bytes;
 /// laid: as either, but whole, channels innermost; weight: real, dense, or laid.
-enum class Element : uint8_t { real, i32, any, either, bf16, u8, weight, laid };
+enum class Element : uint8_t { real, i32, any, either, bf16, f16, u8, weight, laid };
 
 struct OperandInfo {
   const char* name = nullptr;
@@ -1438,6 +1500,12 @@ inline constexpr AttrLimit MaskedStatsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, 
 inline constexpr AttrLimit MaskedSumsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnMaskedApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit MaskLabelsLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AdjustScaleLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {1, 1, 16777216, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SgdScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit AdamScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit RmspropScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit NadamScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit LionScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1479,8 +1547,8 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"bn_frozen_bwd_reduce", 13, 4, 4, 2, 2, 1, 0, "f", false, -1, 1, BnFrozenBwdReduceLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, "C"}, {"var", Role::whole, Element::real, false, false, "C"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"bn_running", 14, 3, 3, 0, 0, 2, 0, "fi", false, -1, 0, BnRunningLimits, 2,
-     {{"stats", Role::whole, Element::real, false, false, "4C"}, {"mean", Role::whole, Element::real, true, false, "C"}, {"var", Role::whole, Element::real, true, false, "C"}},
+    {"bn_running", 14, 3, 4, 0, 0, 2, 0, "fi", false, -1, 0, BnRunningLimits, 2,
+     {{"stats", Role::whole, Element::real, false, false, "4C"}, {"mean", Role::whole, Element::real, true, false, "C"}, {"var", Role::whole, Element::real, true, false, "C"}, {"finite", Role::whole, Element::real, false, false, "1"}},
      {}},
     {"relu", 15, 1, 1, 1, 1, 1, 0, "f", false, 0, -1, ReluLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
@@ -2041,8 +2109,44 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"labels", Role::data, Element::i32, false, false, "ssss"}, {"mask", Role::data, Element::real, false, false, "ssss"}},
      {{"y", Role::data, Element::i32, true, false, "ssss"}}},
     {"mask_fill", 278, 2, 2, 1, 1, 1, 0, "f", false, 0, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"mask", Role::data, Element::either, false, false, "s1ss"}},
-     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+     {{"x", Role::data, Element::real, false, false, "ssss"}, {"mask", Role::data, Element::real, false, false, "s1ss"}},
+     {{"y", Role::data, Element::real, true, false, "ssss"}}},
+    {"to_f16", 280, 1, 1, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"x", Role::data, Element::real, false, false, "ssss"}},
+     {{"y", Role::data, Element::f16, true, false, "ssss"}}},
+    {"from_f16", 281, 1, 1, 1, 1, 0, 0, "", false, -1, -1, nullptr, 0,
+     {{"x", Role::data, Element::f16, false, false, "ssss"}},
+     {{"y", Role::data, Element::real, true, false, "ssss"}}},
+    {"to_f16_grad", 282, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::real, false, false, "ssss"}},
+     {{"y", Role::data, Element::f16, true, false, "ssss"}}},
+    {"from_f16_grad", 283, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::f16, false, false, "ssss"}},
+     {{"y", Role::data, Element::real, true, false, "ssss"}}},
+    {"scale_gradient", 284, 2, 2, 1, 1, 0, 0, "", false, 0, 0, nullptr, 0,
+     {{"g", Role::data, Element::real, false, false, "ssss"}, {"scale", Role::whole, Element::real, false, false, "1"}},
+     {{"y", Role::data, Element::real, true, false, "ssss"}}},
+    {"unscale", 285, 2, 2, 1, 1, 0, 0, "", false, 0, 0, nullptr, 0,
+     {{"g", Role::whole, Element::real, false, false, "="}, {"factor", Role::whole, Element::real, false, false, "1"}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"adjust_scale", 286, 3, 4, 3, 3, 2, 0, "ii", false, -1, 0, AdjustScaleLimits, 2,
+     {{"scale", Role::whole, Element::real, true, false, "1"}, {"counts", Role::whole, Element::real, true, false, "3"}, {"squares", Role::whole, Element::real, false, false, "1"}, {"before", Role::whole, Element::real, false, false, "1"}},
+     {{"factor", Role::whole, Element::real, true, false, "1"}, {"updates", Role::whole, Element::real, true, false, "1"}, {"finite", Role::whole, Element::real, true, false, "1"}}},
+    {"sgd_scaled", 287, 3, 5, 0, 0, 6, 0, "fffiif", false, -1, 0, SgdScaledLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"momentum", Role::whole, Element::real, true, false, "=", 1}, {"average", Role::whole, Element::real, true, false, "=", 5}},
+     {}},
+    {"adam_scaled", 288, 5, 6, 0, 0, 8, 0, "fffffiif", false, -1, 0, AdamScaledLimits, 8,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 7}},
+     {}},
+    {"rmsprop_scaled", 289, 4, 7, 0, 0, 8, 0, "fffffiif", false, -1, 0, RmspropScaledLimits, 8,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}, {"average", Role::whole, Element::real, true, false, "=", 7}},
+     {}},
+    {"nadam_scaled", 290, 5, 6, 0, 0, 9, 0, "ffffffiif", false, -1, 0, NadamScaledLimits, 9,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 8}},
+     {}},
+    {"lion_scaled", 291, 4, 5, 0, 0, 6, 0, "ffffif", false, -1, 0, LionScaledLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 5}},
+     {}},
 };
 
 /// Null when no operator has this wire number.

@@ -19,7 +19,7 @@ constexpr uint64_t MAX_VIRTUAL_PAGES = 67108864;
 constexpr uint64_t MAX_BYTES = 72057594037927936;
 constexpr uint64_t MAX_ELEMENTS = 9007199254740992;
 
-enum class DType : uint32_t { f32, f64, i32, bf16, u8 };
+enum class DType : uint32_t { f32, f64, i32, bf16, u8, f16 };
 constexpr const char* name_of(DType x) {
   switch (x) {
     case DType::f32: return "f32";
@@ -27,10 +27,11 @@ constexpr const char* name_of(DType x) {
     case DType::i32: return "i32";
     case DType::bf16: return "bf16";
     case DType::u8: return "u8";
+    case DType::f16: return "f16";
   }
   return "?";
 }
-inline constexpr DType DTYPES[] = {DType::f32, DType::f64, DType::i32, DType::bf16, DType::u8};
+inline constexpr DType DTYPES[] = {DType::f32, DType::f64, DType::i32, DType::bf16, DType::u8, DType::f16};
 enum class BindingRole : uint32_t { param, state, input, target, loss, output };
 constexpr const char* name_of(BindingRole x) {
   switch (x) {
@@ -98,6 +99,7 @@ constexpr size_t dtype_bytes(DType t) {
     case DType::i32: return 4;
     case DType::bf16: return 2;
     case DType::u8: return 1;
+    case DType::f16: return 2;
   }
   return 0;
 }
@@ -105,7 +107,7 @@ constexpr size_t dtype_bytes(DType t) {
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
   uint32_t version;  // 5
-  DType float_type;  // of values; activations may also be bf16
+  DType float_type;  // of values; activations may also be 16-bit
   uint64_t bytes;  // of the whole tape
   uint64_t checksum;  // FNV-1a 64 of all bytes from offset 32 on
   uint32_t page_bytes;  // 2097152

@@ -68,16 +68,31 @@ DType float_type(const KernelCall& c) {
   for (uint32_t i = c.n_ins + c.n_outs; op && i-- > 0;) {
     const Element element = element_of(*op, c, i);
     const DType dtype = operand_of(c, i).dtype;
-    if (element == Element::real || (element == Element::weight && dtype != DType::bf16)) return dtype;
+    if (element == Element::real || (element == Element::weight && !is_half(dtype))) return dtype;
     if (element != Element::i32 && dtype == DType::f64) found = DType::f64;
   }
   return found;
 }
 
-bool is_bf16(const KernelCall& c) {
+DType stored_type(const KernelCall& c) {
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
-    if (operand_of(c, i).dtype == DType::bf16) return true;
-  return false;
+    if (is_half(operand_of(c, i).dtype)) return operand_of(c, i).dtype;
+  return float_type(c);
+}
+
+uint32_t weight_of(const KernelCall& c) {
+  switch (OpKind(c.kind)) {
+    case OpKind::conv2d:
+    case OpKind::conv2d_relu:
+    case OpKind::conv2d_bwd_data:
+    case OpKind::conv_transpose2d:
+    case OpKind::conv_transpose2d_bwd_data:
+    case OpKind::linear:
+    case OpKind::linear_bwd_data:
+      return 1;
+    default:
+      return UINT32_MAX;
+  }
 }
 
 Status check_operands(const KernelCall& c) {
@@ -87,7 +102,7 @@ Status check_operands(const KernelCall& c) {
   if (s.ok()) s = check_counts(*op, c.attrs, c.n_ins, c.n_outs);
   if (!s.ok()) return refuse(c, s.message.c_str());
   const DType real = float_type(c);
-  if (real == DType::i32 || real == DType::bf16) return refuse(c, "operands must be f32 or f64");
+  if (real == DType::i32 || is_half(real)) return refuse(c, "operands must be f32 or f64");
   ElementTypes types(real);
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (!types.takes(element_of(*op, c, i), operand_of(c, i).dtype)) return refuse(c, "wrong element type");

@@ -77,19 +77,23 @@ inline bool is_laid(const View& v) {
 /// Returns true for a legal weight of convolutions: floats in their natural order, or laid out, in the stored
 /// type of activations.
 inline bool is_weight(const View& w, const View& activations) {
-  return w.rank == 4 && ((w.dtype != DType::bf16 && is_whole(w)) || (w.dtype == activations.dtype && is_laid(w)));
+  return w.rank == 4 && ((!is_half(w.dtype) && is_whole(w)) || (w.dtype == activations.dtype && is_laid(w)));
 }
 /// Returns true if a weight is laid out, in a type for which this matters.
-inline bool comes_laid(const View& w) { return w.dtype == DType::bf16 || !dense_plain(w); }
+inline bool comes_laid(const View& w) { return is_half(w.dtype) || !dense_plain(w); }
 inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0] == n && elements(v) == n; }
 inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;
 }
 
-/// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
+/// The float type of a call's parameters, statistics and sums, and of its activations unless they are 16-bit floats.
 DType float_type(const KernelCall& c);
-/// Returns true if its activations are stored as bf16.
-bool is_bf16(const KernelCall& c);
+/// The 16-bit type of its activations, or else their float type.
+DType stored_type(const KernelCall& c);
+inline bool is_half(const KernelCall& c) { return is_half(stored_type(c)); }
+inline bool is_bf16(const KernelCall& c) { return stored_type(c) == DType::bf16; }
+/// The input that multiplies activations: a call in a 16-bit type rounds it to that type. Past the last: none.
+uint32_t weight_of(const KernelCall& c);
 /// Operand and attribute counts, element types and finite, integral attributes as the op table says.
 Status check_operands(const KernelCall& c);
 /// The op table's rules for the layout of operands relative to the iterated one. Operands are checked

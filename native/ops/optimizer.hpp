@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include "ops/both.hpp"
 #include "ops/check.hpp"
@@ -167,29 +168,57 @@ struct steered {
   SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& b, R& c, R& average) const { rule(w, g, a, b, c), follow(w, average); }
 };
 
-/// Returns true if a step updates the weights: without `every`, each step does.
+/// The steps from an update to the next: without `every`, one.
 template <class Attrs>
-SPILLWAY_BOTH auto moves(const Attrs& a, const StepContext& s, int) -> decltype(a.every, bool()) {
-  return s.step % uint64_t(a.every) == 0;
+SPILLWAY_BOTH auto steps_of(const Attrs& a, int) -> decltype(uint64_t(a.every)) {
+  return uint64_t(a.every);
 }
 template <class Attrs>
-SPILLWAY_BOTH bool moves(const Attrs&, const StepContext&, long) {
-  return true;
+SPILLWAY_BOTH uint64_t steps_of(const Attrs&, long) {
+  return 1;
+}
+
+/// Returns true if a step updates the weights. `updates`, if not null, has the number of this update, or 0 to leave it out; skipped updates
+/// are not counted as steps.
+template <class Attrs, class R>
+SPILLWAY_BOTH bool moves(const Attrs& a, StepContext& s, const R* updates) {
+  const uint64_t steps = steps_of(a, 0);
+  if (s.step % steps != 0) return false;
+  if (!updates) return true;
+  s.step = uint64_t(*updates) * steps;
+  return s.step > 0;
 }
 
 }  // namespace update
 
+/// The operand with the number of the update; 0: there is none.
+template <OpKind kind>
+constexpr uint32_t UPDATES = [] {
+  const char* const name = op_info(uint32_t(kind))->ins[2].name;
+  return name && std::string_view(name) == "updates" ? 2u : 0u;
+}();
+
+/// The first operand that is a state.
+template <OpKind kind>
+constexpr uint32_t FIRST_STATE = UPDATES<kind> + (UPDATES<kind> > 0 ? 1u : 2u);
+
 /// How many states an update may keep for a weight.
 template <OpKind kind>
-constexpr uint32_t STATES = op_info(uint32_t(kind))->max_ins - 2u;
+constexpr uint32_t STATES = op_info(uint32_t(kind))->max_ins - FIRST_STATE<kind>;
+
+/// The number of a call's update; null: it has none.
+template <OpKind kind, class R>
+const R* updates_of(const KernelCall& c) {
+  return UPDATES<kind> > 0 ? static_cast<const R*>(c.ins[UPDATES<kind>].data) : nullptr;
+}
 
 /// The operands of a call that are an update's states, in the order of its entry; 0 for one that is not kept.
 template <OpKind kind>
 std::array<uint32_t, STATES<kind>> states_of(const KernelCall& c) {
   std::array<uint32_t, STATES<kind>> at{};
-  uint32_t next = 2;
+  uint32_t next = FIRST_STATE<kind>;
   for (uint32_t i = 0; i < STATES<kind>; i++)
-    if (comes(op_info(uint32_t(kind))->ins[2 + i], c.attrs)) at[i] = next++;
+    if (comes(op_info(uint32_t(kind))->ins[FIRST_STATE<kind> + i], c.attrs)) at[i] = next++;
   return at;
 }
 

@@ -9,6 +9,9 @@
 
 namespace spillway::ops {
 
+/// Returns true for the 16-bit floats.
+constexpr bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
+
 /// Returns true if a call with these attributes has the operand.
 inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0 || attrs[o.when] != 0; }
 
@@ -50,11 +53,12 @@ class ElementTypes {
     if (element == Element::real) return dtype == real_;
     if (element == Element::i32) return dtype == DType::i32;
     if (element == Element::bf16) return dtype == DType::bf16;
+    if (element == Element::f16) return dtype == DType::f16;
     if (element == Element::u8) return dtype == DType::u8;
-    if (element == Element::weight) return dtype == real_ || (dtype == DType::bf16 && dtype == stored());
+    if (element == Element::weight) return dtype == real_ || (is_half(dtype) && dtype == stored());
     if (first_) alike_ = dtype;
     first_ = false;
-    return dtype == alike_ && (dtype == real_ || dtype == DType::bf16 || (element == Element::any && dtype == DType::i32));
+    return dtype == alike_ && (dtype == real_ || is_half(dtype) || (element == Element::any && dtype == DType::i32));
   }
 
   /// How activations are stored, as far as is known.

@@ -28,7 +28,7 @@ bool is_whole(const ViewRecord& v) {
 /// For a whole operand of a legal type: a weight in floats is dense; one in the stored type of activations is laid out.
 bool lies_well(const OperandInfo& info, const ViewRecord& v, const ops::ElementTypes& types) {
   const bool weight = info.element == Element::weight, laid = info.element == Element::laid || (weight && v.dtype == types.stored());
-  const bool dense = info.element != Element::laid && !(weight && v.dtype == DType::bf16);
+  const bool dense = info.element != Element::laid && !(weight && ops::is_half(v.dtype));
   return is_whole(v) && ((dense && is_dense(v)) || (laid && is_laid(v)));
 }
 

@@ -40,7 +40,7 @@ inline Status check_form(const ResidencyRecord& r, const Counts&) {
 
 inline Status check_form(const ViewRecord& r, const Counts& n) {
   if (r.buffer != NONE && r.buffer >= n.buffers) return refuse("there is no buffer ", r.buffer);
-  if (uint32_t(r.dtype) > 4) return refuse("unknown element type ", uint32_t(r.dtype));
+  if (uint32_t(r.dtype) > 5) return refuse("unknown element type ", uint32_t(r.dtype));
   if (r.reserved != 0) return refuse("the reserved field is not 0");
   return {};
 }
@@ -67,7 +67,7 @@ inline Status check_form(const BindingRecord& r, const Counts& n) {
   if (r.view >= n.views) return refuse("there is no view ", r.view);
   if (uint64_t(r.name_offset) + r.name_bytes > n.strings) return refuse("its name exceeds the end of section strings");
   if (uint32_t(r.dist) > 3) return refuse("unknown distribution ", uint32_t(r.dist));
-  if (uint32_t(r.dtype) > 4) return refuse("unknown element type ", uint32_t(r.dtype));
+  if (uint32_t(r.dtype) > 5) return refuse("unknown element type ", uint32_t(r.dtype));
   return {};
 }
 

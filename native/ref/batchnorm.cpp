@@ -168,6 +168,7 @@ struct BnFrozenBackwardReduce {
 struct BnRunning {
   template <class T>
   static void run(const KernelCall& c) {
+    if (c.n_ins > 3 && *static_cast<const T*>(c.ins[3].data) == 0) return;
     const auto a = BnRunningAttrs::read(c.attrs);
     const ops::Statistics<T> stats(c.ins[0]);
     const Tensor<T> mean(c.ins[1]), variance(c.ins[2]);

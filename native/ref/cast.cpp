@@ -1,4 +1,4 @@
-// Casts between bf16 and the call's float type: a copy, which rounds where it is stored.
+// Casts between 16-bit floats and the call's float type: a copy, which rounds where it is stored.
 #include "ref/kernels.hpp"
 
 namespace spillway::ref {
@@ -18,5 +18,9 @@ const KernelEntry to_bf16 = entry<Cast>();
 const KernelEntry from_bf16 = entry<Cast>();
 const KernelEntry to_bf16_grad = entry<Cast>();
 const KernelEntry from_bf16_grad = entry<Cast>();
+const KernelEntry to_f16 = entry<Cast>();
+const KernelEntry from_f16 = entry<Cast>();
+const KernelEntry to_f16_grad = entry<Cast>();
+const KernelEntry from_f16_grad = entry<Cast>();
 
 }  // namespace spillway::ref

@@ -65,7 +65,7 @@ struct AllMoments {
 };
 
 struct TakeRows {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& c) {
     ops::take_rows(ops::bands_of(c, TakeRowsAttrs::read(c.attrs).bands), c);
@@ -73,7 +73,7 @@ struct TakeRows {
 };
 
 struct SumRows {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   static int64_t scratch_doubles(const KernelCall& c) { return ops::sum_rows_scratch(c); }
   template <class T>
   static void run(const KernelCall& c) {

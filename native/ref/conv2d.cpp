@@ -9,7 +9,6 @@ ops::Conv2d geometry(const KernelCall& c, const View& x, const View& y, const Vi
 }
 
 struct Conv2dForward {
-  static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.ins[0], c.outs[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
   template <class T>
@@ -33,7 +32,6 @@ struct Conv2dRelu : Conv2dForward {
 };
 
 struct Conv2dBackwardData {
-  static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.outs[0], c.ins[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
   template <class T>

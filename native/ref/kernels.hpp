@@ -1,8 +1,8 @@
-// The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. Other devices are compared with it. In: a checked call.
-// Out: the result by the formula of docs/internals/operators.md, in the same order. Invariant: single-threaded; no scratch except a
-// convolution's, in doubles, and a bf16 call's copies; every operator of the table has an entry, or the link fails.
+// The reference device: naive loops, double accumulation, f32, f64 or 16-bit storage. Other devices are compared with it. In: a checked
+// call. Out: the result by the formula of docs/internals/operators.md, in the same order. Invariant: single-threaded; no scratch except a
+// convolution's, in doubles, and the copies of a call on 16-bit activations; every operator of the table has an entry, or the link fails.
 #pragma once
-#include "ref/as_floats.hpp"
+#include "ops/as_floats.hpp"
 
 namespace spillway::ref {
 
@@ -56,44 +56,32 @@ int64_t scratch_doubles(const KernelCall& c) {
     return 0;
 }
 
-/// The input that an operator multiplies others with: a call in bf16 rounds it too. Most have none.
+/// Calls that plans give no scratch work on 16-bit values as they lie.
 template <class Op>
-constexpr uint32_t product_of() {
-  if constexpr (requires { Op::product; })
-    return Op::product;
-  else
-    return UINT32_MAX;
-}
-
-/// Calls that plans give no scratch work on bf16 as it lies.
-template <class Op>
-constexpr bool works_on_bf16() {
-  return requires { Op::works_on_bf16; };
+constexpr bool works_on_half() {
+  return requires { Op::works_on_half; };
 }
 
 /// The computing type. If a weight is laid out and no operand has the float type, it is unknown; then numbers are doubles.
-template <class Op>
-DType computed_in(const KernelCall& c) {
-  if constexpr (constexpr uint32_t w = product_of<Op>(); w != UINT32_MAX)
-    if (w + 1 == c.n_ins && c.ins[w].dtype == DType::bf16) return DType::f64;
-  return ops::float_type(c);
+inline DType computed_in(const KernelCall& c) {
+  const uint32_t w = ops::weight_of(c);
+  return w < c.n_ins && w + 1 == c.n_ins && ops::is_half(c.ins[w].dtype) ? DType::f64 : ops::float_type(c);
 }
 
 template <class Op>
 int64_t scratch_bytes(const KernelCall& c) {
   const int64_t doubles = scratch_doubles<Op>(c) * int64_t(sizeof(double));
-  return ops::is_bf16(c) && !works_on_bf16<Op>()
-             ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(computed_in<Op>(c)))
-             : doubles;
+  return ops::is_half(c) && !works_on_half<Op>() ? doubles + ops::AsFloats<double>::elements(c) * int64_t(dtype_bytes(computed_in(c)))
+                                                 : doubles;
 }
 
 template <class Op, class T>
 void run_as(const KernelCall& c) {
-  if (!ops::is_bf16(c)) return Op::template run<T>(c);
-  if constexpr (works_on_bf16<Op>()) {
-    Op::template run<Bf16>(c);
+  if (!ops::is_half(c)) return Op::template run<T>(c);
+  if constexpr (works_on_half<Op>()) {
+    ops::with_half(ops::stored_type(c), [&](auto half) { Op::template run<decltype(half)>(c); });
   } else {
-    AsFloats<T> as_floats(c, product_of<Op>(), reinterpret_cast<T*>(static_cast<double*>(c.workspace) + scratch_doubles<Op>(c)));
+    ops::AsFloats<T> as_floats(c, reinterpret_cast<T*>(static_cast<double*>(c.workspace) + scratch_doubles<Op>(c)));
     Op::template run<T>(as_floats.call());
     as_floats.store();
   }
@@ -103,7 +91,7 @@ template <class Op>
 class Prepared final : public PreparedKernel {
  public:
   explicit Prepared(const KernelCall& c)
-      : workspace_bytes_(scratch_bytes<Op>(c)), run_(computed_in<Op>(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
+      : workspace_bytes_(scratch_bytes<Op>(c)), run_(computed_in(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   void run(const KernelCall& c) override { run_(c); }
 

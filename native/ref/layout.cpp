@@ -5,7 +5,7 @@ namespace spillway::ref {
 namespace {
 
 struct LayOut {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> laid(c.outs[0]);

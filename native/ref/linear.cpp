@@ -7,7 +7,6 @@ namespace spillway::ref {
 namespace {
 
 struct LinearForward {
-  static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), w(c.ins[1]), y(c.outs[0]);
@@ -22,7 +21,6 @@ struct LinearForward {
 };
 
 struct LinearBackwardData {
-  static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), w(c.ins[1]), dx(c.outs[0]);

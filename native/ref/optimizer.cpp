@@ -17,8 +17,9 @@ struct Update {
   template <class T, size_t... S>
   static void run(const KernelCall& c, std::index_sequence<S...>) {
     const Attrs attrs = Attrs::read(c.attrs);
-    if (!ops::update::moves(attrs, *c.step, 0)) return;
-    const Rule rule(attrs, *c.step);
+    StepContext step = *c.step;
+    if (!ops::update::moves(attrs, step, ops::updates_of<kind, T>(c))) return;
+    const Rule rule(attrs, step);
     const auto states = ops::states_of<kind>(c);
     const Tensor<T> w(c.ins[0]), g(c.ins[1]);
     for (int64_t i = 0; i < ops::elements(c.ins[0]); i++) {
@@ -38,6 +39,7 @@ SPILLWAY_UPDATES(SPILLWAY_UPDATE_ENTRY)
 #define SPILLWAY_STEERED_ENTRY(kind, Attrs, own) \
   const KernelEntry kind = entry<Update<OpKind::kind, ops::update::steered<double, ops::update::own>, Attrs>>();
 SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_ENTRY)
+SPILLWAY_SCALED_UPDATES(SPILLWAY_STEERED_ENTRY)
 #undef SPILLWAY_STEERED_ENTRY
 
 namespace {

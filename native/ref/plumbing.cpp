@@ -17,7 +17,7 @@ void each_local(const View& v, F f) {
 }
 
 struct Fill {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> y(call.outs[0]);
@@ -27,7 +27,7 @@ struct Fill {
 };
 
 struct Copy {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);
@@ -36,7 +36,7 @@ struct Copy {
 };
 
 struct MergeSum {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);

@@ -21,7 +21,7 @@ struct Row {
 };
 
 struct Standardize {
-  static constexpr bool works_on_bf16 = true;
+  static constexpr bool works_on_half = true;
   template <class T>
   static void run(const KernelCall& c) {
     const double eps = StandardizeAttrs::read(c.attrs).eps;

@@ -36,8 +36,9 @@ struct PoolLayout {
   uint64_t n_mappings = 0;
 };
 
-/// How a session computes. bf16: activations are stored so, as their views say; tf32: products of floats round their factors on the way.
-enum class Precision : uint32_t { fp32, tf32, bf16 };
+/// How a session computes. bf16, fp16: activations are stored so, as their views say; tf32: products of floats round their factors on the
+/// way.
+enum class Precision : uint32_t { fp32, tf32, bf16, fp16 };
 constexpr uint32_t precision_bit(Precision p) { return uint32_t(1) << uint32_t(p); }
 
 struct OpenOptions {

@@ -19,19 +19,6 @@ namespace {
 constexpr uint64_t STAGING_BYTES = uint64_t(1) << 20;
 constexpr uint64_t ELEMENT_BYTES[] = {4, 8, 2, 1, 4, 8};
 
-/// IEEE half precision, as its 16 bits.
-struct Half {
-  uint16_t bits;
-};
-
-double to_double(Half h) {
-  const int exponent = (h.bits >> 10) & 31, mantissa = h.bits & 1023;
-  const double magnitude = exponent == 31  ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
-                           : exponent == 0 ? std::ldexp(mantissa, -24)
-                                           : std::ldexp(mantissa + 1024, exponent - 25);
-  return h.bits >> 15 ? -magnitude : magnitude;
-}
-
 template <class Raw>
 double to_double(Raw raw) {
   return double(raw);
@@ -108,7 +95,7 @@ auto on_type(FileType type, F f) {
     case FileType::f64:
       return f(double{});
     case FileType::f16:
-      return f(Half{});
+      return f(F16{});
     case FileType::u8:
       return f(uint8_t{});
     case FileType::i32:

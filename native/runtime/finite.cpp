@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
 
 namespace spillway {
 namespace {
@@ -19,6 +19,8 @@ double number(const std::byte* at, DType dtype) {
       return *reinterpret_cast<const double*>(at);
     case DType::bf16:
       return double(*reinterpret_cast<const Bf16*>(at));
+    case DType::f16:
+      return double(*reinterpret_cast<const F16*>(at));
     case DType::i32:
     case DType::u8:
       break;

@@ -74,7 +74,7 @@ constexpr Device host_device(const char* name, DType float_type, HostExtras extr
           .bytes = sizeof(Device),
           .name = name,
           .float_type = float_type,
-          .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::bf16),
+          .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::bf16) | precision_bit(Precision::fp16),
           .asynchronous = false,
           .facts = host::facts_with<library>,
           .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },

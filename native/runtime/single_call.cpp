@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/bf16.hpp"
 #include "core/communicator.hpp"
+#include "core/half.hpp"
 #include "gen/wire.h"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
@@ -103,6 +103,7 @@ Status fill_operand(OpenDevice& device, const View& v, std::byte* at) {
   std::vector<std::byte> block(std::min<uint64_t>(bytes / element, normals().size()) * element);
   if (v.dtype == DType::f32) take_normals<float>(block);
   if (v.dtype == DType::bf16) take_normals<Bf16>(block);
+  if (v.dtype == DType::f16) take_normals<F16>(block);
   if (v.dtype == DType::f64) take_normals<double>(block);
   Status s = device.copy(Lane::compute, at, block.data(), block.size());
   for (uint64_t done = block.size(); s.ok() && done < bytes; done = std::min(bytes, 2 * done))

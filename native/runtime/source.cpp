@@ -79,8 +79,9 @@ Source::Source(const Tape& tape) : tape_(tape) {
 
 void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
   const Fed& fed = fed_[binding];
-  const uint64_t sample_elements =
-      fed.dtype == DType::f32 || fed.dtype == DType::bf16 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
+  const uint64_t sample_elements = fed.dtype == DType::f32 || fed.dtype == DType::bf16 || fed.dtype == DType::f16
+                                       ? fed.shape.channels * fed.shape.height * fed.shape.width
+                                       : 0;
   fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]), sample_elements);
 }
 
@@ -290,11 +291,12 @@ Status Source::give(uint32_t binding, uint64_t step, uint64_t first, uint64_t co
   return {};
 }
 
-Status Source::give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Bf16> into) {
+template <class Half>
+Status Source::give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Half> into) {
   for (uint64_t done = 0; done < into.size(); done += wide_.size()) {
     const uint64_t n = std::min<uint64_t>(wide_.size(), into.size() - done);
     if (Status s = give(binding, step, first + done, n, wide_.data()); !s.ok()) return s;
-    for (uint64_t i = 0; i < n; i++) into[done + i] = Bf16(wide_[i]);
+    for (uint64_t i = 0; i < n; i++) into[done + i] = Half(wide_[i]);
   }
   return {};
 }
@@ -326,7 +328,9 @@ Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<
     case DType::u8:
       return give(binding, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
     case DType::bf16:
-      return give_rounded(binding, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
+      return give_rounded(binding, step, first, std::span(reinterpret_cast<Bf16*>(into.data()), count));
+    case DType::f16:
+      return give_rounded(binding, step, first, std::span(reinterpret_cast<F16*>(into.data()), count));
   }
   return refuse("unknown element type");
 }

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
 #include "core/result.hpp"
 #include "plan/tape.hpp"
 
@@ -138,11 +138,12 @@ class Source {
   uint64_t sample_of(const Fed& fed, uint64_t step, uint64_t b) const;
   template <class T>
   Status give(uint32_t binding, uint64_t step, uint64_t first, uint64_t count, T* into);
-  Status give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Bf16> into);
+  template <class Half>
+  Status give_rounded(uint32_t binding, uint64_t step, uint64_t first, std::span<Half> into);
 
   const Tape& tape_;
   std::vector<Fed> fed_;                                // by binding; those that are not fed have no feed
-  std::vector<float> wide_ = std::vector<float>(8192);  // what becomes bf16
+  std::vector<float> wide_ = std::vector<float>(8192);  // numbers to round to 16 bits
   std::vector<uint32_t> order_;
   uint64_t first_step_ = 1, slots_ = 0;
   std::mutex mutex_;

@@ -42,7 +42,7 @@ const asked = (names: readonly string[] | undefined): Answers => {
   const { libraries } = native.deviceFacts('cuda')
   const answers = zooCalls(names).map(({ key, kind, attrs, shapes }) => {
     const of = (precision: (typeof PRECISIONS)[number]): Answer[number] => {
-      const call = nativeCall(kind, attrs, precision === 'bf16' ? { ...shapes, bf16: true } : shapes, devices.cuda.dtype)
+      const call = nativeCall(kind, attrs, precision === 'bf16' ? { ...shapes, half: 'bf16' } : shapes, devices.cuda.dtype)
       const [first] = native.ways({ device: 'cuda', ...call, precision: precision === 'tf32' ? 'tf32' : 'fp32' }, 1)
       return first ? [/\((\d+)\)/.exec(first.name)?.[1] ?? first.name, first.workspace] : ['none', 0]
     }

@@ -126,8 +126,8 @@ const FAULTS = [
   fault(
     'weights that are not turned',
     'conv2d.cpp',
-    'stored_w(s) == DType::bf16 || (w[2] * w[3] > 1 && w[1] > 1)',
-    'stored_w(s) == DType::bf16 || w[0] < 0',
+    'is_half(s.problem.factors) || (w[2] * w[3] > 1 && w[1] > 1)',
+    'is_half(s.problem.factors) || w[0] < 0',
   ),
   fault('laid weights that are turned once more', 'conv2d.cpp', 'return !ops::comes_laid(*s.w) && (', 'return ('),
   fault(

@@ -2,7 +2,7 @@
 import { elementOf } from '../../staging/ops/elements'
 import type { AnyAttrs, Limit, OpDef, OperandDef } from '../../staging/ops/op'
 import { elementLossOps } from '../../staging/ops/loss'
-import { steeredOps, updateOps } from '../../staging/ops/optimizer'
+import { scaledOps, steeredOps, updateOps } from '../../staging/ops/optimizer'
 import { UNARY } from '../../staging/ops/unary'
 import { snake } from '../generated'
 
@@ -140,6 +140,10 @@ ${updateOps.map((d) => `  X(${d.kind}, ${pascal(d.kind)}Attrs)`).join(' \\\n')}
 #define SPILLWAY_STEERED_UPDATES(X) \\
 ${steeredOps.map((d, i) => `  X(${d.kind}, ${pascal(d.kind)}Attrs, ${updateOps[i]!.kind})`).join(' \\\n')}
 
+/// The same, under a loss scale: X(kind, its attributes, the update's own kind).
+#define SPILLWAY_SCALED_UPDATES(X) \\
+${scaledOps.map((d, i) => `  X(${d.kind}, ${pascal(d.kind)}Attrs, ${updateOps[i]!.kind})`).join(' \\\n')}
+
 namespace spillway {
 
 enum class OpKind : uint16_t {
@@ -160,9 +164,9 @@ ${attrStructs(opDefs).join('\n\n')}
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes;
+/// real: the tape's float type; either: that or a 16-bit float, all such operands of a call alike; any: all such operands alike; u8: bytes;
 /// laid: as either, but whole, channels innermost; weight: real, dense, or laid.
-enum class Element : uint8_t { real, i32, any, either, bf16, u8, weight, laid };
+enum class Element : uint8_t { real, i32, any, either, bf16, f16, u8, weight, laid };
 
 struct OperandInfo {
   const char* name = nullptr;

@@ -119,7 +119,7 @@ const forwardOptions = (c: Command): Command =>
       .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
       .option(
         '--precision <name>',
-        'stored type of activations: fp32, bf16, tf32 (default fp32; tf32 on cuda)',
+        'stored type of activations: fp32, bf16, fp16, tf32 (default fp32; tf32 on cuda)',
         choiceOption('--precision', PRECISIONS),
       )
       .option('--threads <n>', 'threads of the cpu device (default: all cores)', countOption('--threads')),
@@ -246,7 +246,7 @@ const WORKERS = [
 const THREADS = ['--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption] as const
 const PRECISION = [
   '--precision <name>',
-  'stored type of activations: fp32, bf16 (cuda and some processors), tf32 (cuda) (default fp32; tf32 on cuda)',
+  'stored type of activations: fp32, bf16 (cuda and some processors), fp16 (with a loss scale), tf32 (cuda) (default fp32; tf32 on cuda)',
   choiceOption('--precision', PRECISIONS),
 ] as const
 const planningOptions = (c: Command): Command =>

@@ -34,7 +34,7 @@ const sayPrecision = ({ device, simulated, precision }: LocalMachine): void => {
   note(
     precision === 'tf32'
       ? 'precision is tf32, as in PyTorch: products round their factors; --precision bf16 halves the memory of activations'
-      : 'precision is fp32: this GPU has no tf32 or bf16 products',
+      : 'precision is fp32: this GPU has no tf32 or bf16 products; --precision fp16 uses its tensor cores',
   )
 }
 

@@ -142,6 +142,9 @@ const slowText = ({ ownKernels, withoutGraphs }: TrainResult): readonly string[]
   ...(withoutGraphs === undefined ? [] : [`  graphs     off: ${withoutGraphs}`]),
 ]
 
+const scaleText = ({ lossScale }: TrainResult): readonly string[] =>
+  lossScale ? [`  loss scale ${lossScale.scale}; ${lossScale.skipped} updates skipped after an overflow`] : []
+
 const ranksText = ({
   ranks,
   commBytes = 0,
@@ -174,6 +177,7 @@ export const trainedText = (r: TrainResult, given: boolean, width?: number): str
     ...skippedText(r),
     ...dataText(r, given),
     ...slowText(r),
+    ...scaleText(r),
     ...ranksText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),

@@ -34,13 +34,13 @@ const whole = (flopsPerClock: ProductRates, capability: number, pcie: number, la
 })
 /** In descending order. */
 const GENERATIONS: readonly Generation[] = [
-  halved({ fp32: 256, tf32: 512, bf16: 1024 }, 120, 5),
-  whole({ fp32: 256, tf32: 4096, bf16: 8192 }, 100, 5, 4e-6),
-  whole({ fp32: 256, tf32: 2048, bf16: 4096 }, 90, 5, 4e-6),
-  halved({ fp32: 256, tf32: 512, bf16: 1024 }, 89, 4),
-  halved({ fp32: 256, tf32: 512, bf16: 1024 }, 86, 4),
-  whole({ fp32: 128, tf32: 1024, bf16: 2048 }, 80, 4, 5e-6),
-  halved({ fp32: 128 }, 75, 3),
+  halved({ fp32: 256, tf32: 512, bf16: 1024, fp16: 1024 }, 120, 5),
+  whole({ fp32: 256, tf32: 4096, bf16: 8192, fp16: 8192 }, 100, 5, 4e-6),
+  whole({ fp32: 256, tf32: 2048, bf16: 4096, fp16: 4096 }, 90, 5, 4e-6),
+  halved({ fp32: 256, tf32: 512, bf16: 1024, fp16: 1024 }, 89, 4),
+  halved({ fp32: 256, tf32: 512, bf16: 1024, fp16: 1024 }, 86, 4),
+  whole({ fp32: 128, tf32: 1024, bf16: 2048, fp16: 2048 }, 80, 4, 5e-6),
+  halved({ fp32: 128, fp16: 1024 }, 75, 3),
 ]
 
 const generationOf = ({ capability }: Pick<DeviceFacts, 'capability'>): Generation =>

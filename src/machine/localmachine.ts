@@ -40,7 +40,7 @@ export const MEASURING = ['first', 'while'] as const
 export type Measuring = (typeof MEASURING)[number]
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
-export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
+export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16', 'fp16']
 
 /** The options of the lower tier. */
 export interface TierOptions {
@@ -82,8 +82,8 @@ export interface KernelOptions {
    */
   readonly measure?: Measuring | undefined
   /**
-   * Precision of activations and products: 'fp32', 'bf16' if the device supports it, or 'tf32' on cuda. Default
-   * 'fp32'; on cuda 'tf32' if the GPU has it.
+   * Precision of activations and products: 'fp32', 'bf16' if the device supports it, 'fp16' with a loss scale,
+   * or 'tf32' on cuda. Default 'fp32'; on cuda 'tf32' if the GPU has it.
    *
    * @example stage(net, { precision: 'bf16' })
    */

@@ -72,7 +72,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
 
 /** A device that rounds to bf16 computes with it: the cpu device does if the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
-  const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], bf16: true }
+  const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], half: 'bf16' }
   return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
 }
 

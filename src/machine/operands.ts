@@ -80,7 +80,7 @@ export type NativeCall = Pick<KernelRequest<PlacedOperand>, 'kind' | 'attrs' | '
 export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => attrNames(def, attrs).map((k) => attrs[k]!)
 
 export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Float): DType => {
-  const stored = storedAs(def, o, s.bf16 === true, comesLaid(def, s))
+  const stored = storedAs(def, o, s.half, comesLaid(def, s))
   return stored === 'real' ? float : stored
 }
 

@@ -3,6 +3,7 @@
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
+import { HALF_IN } from '../../staging/devices'
 import type { Machine } from '../../staging/graph/machine'
 import { type Plan, precisionOf } from '../../staging/plan/plan'
 import { callShapes } from '../../staging/plan/expand'
@@ -75,7 +76,8 @@ export const enginesOf = (native: Native): { readonly asked: number; readonly ow
   const facts = native.deviceFacts('cuda')
   const asked = PRECISIONS.filter((precision) => hasOnGpu(facts, precision)).flatMap((precision) =>
     Object.entries(DIRECTIONS).map(([kind, shapes]) => {
-      const s = precision === 'bf16' ? { ...shapes, bf16: true } : shapes
+      const half = HALF_IN[precision]
+      const s = half ? { ...shapes, half } : shapes
       const call = {
         device: 'cuda',
         ...nativeCall(kind, PLAIN, s, 'f32'),

@@ -32,6 +32,8 @@ export interface MachineRates {
   readonly tf32FlopsPerSecond?: number | undefined
   /** Operations in bf16 per second, with sums in fp32. Default: the GPU has no bf16. */
   readonly bf16FlopsPerSecond?: number | undefined
+  /** Operations in fp16 per second, with sums in fp32. Default: the GPU has no fp16. */
+  readonly fp16FlopsPerSecond?: number | undefined
 }
 const RATES = optionsFor<MachineRates>()(
   'registerMachine',
@@ -42,6 +44,7 @@ const RATES = optionsFor<MachineRates>()(
   'launchSeconds',
   'tf32FlopsPerSecond',
   'bf16FlopsPerSecond',
+  'fp16FlopsPerSecond',
 )
 
 const rates = new Map<string, MachineRates>()
@@ -55,8 +58,8 @@ export const ownRates = (): ReadonlyMap<string, MachineRates> => rates
 const LAUNCH_SECONDS = 5e-6
 const machineOf = (name: string, r: MachineRates): Simulated => {
   const { bytesPerSecond, memoryBytes, linkBytesPerSecond, launchSeconds = LAUNCH_SECONDS } = r
-  const { flopsPerSecond: fp32, tf32FlopsPerSecond: tf32, bf16FlopsPerSecond: bf16 } = r
-  const flopsPerSecond = { fp32, ...(tf32 ? { tf32 } : {}), ...(bf16 ? { bf16 } : {}) }
+  const { flopsPerSecond: fp32, tf32FlopsPerSecond: tf32, bf16FlopsPerSecond: bf16, fp16FlopsPerSecond: fp16 } = r
+  const flopsPerSecond = { fp32, ...(tf32 ? { tf32 } : {}), ...(bf16 ? { bf16 } : {}), ...(fp16 ? { fp16 } : {}) }
   return simulatedOf(name, { flopsPerSecond, bytesPerSecond, memoryBytes, launchSeconds }, duplex(linkBytesPerSecond))
 }
 

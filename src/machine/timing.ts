@@ -107,8 +107,8 @@ const shrunk = (whole: Access | undefined, access: Access | undefined, held: num
 }
 
 /** How its operands are stored: in a smaller call as in the call. */
-const storedOf = (s: CallShapes): Pick<CallShapes, 'bf16' | 'laid'> => ({
-  ...(s.bf16 ? { bf16: true } : {}),
+const storedOf = (s: CallShapes): Pick<CallShapes, 'half' | 'laid'> => ({
+  ...(s.half ? { half: s.half } : {}),
   ...(s.laid ? { laid: true } : {}),
 })
 
@@ -181,7 +181,7 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
     .join()})${sizes(s.ins)}>${sizes(s.outs)}${comesLaid(def, s) ? ' laid' : ''}`
 }
 
-export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
+export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.half ? ` ${s.half}` : ''}`
 
 /** The key of a call's time. */
 export const keyOf = (kind: string, { attrs, s }: Sample, way: number): string => timeKey(kind, attrs, s) + wayText(way, s)

@@ -6,6 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Form, Model, Shape } from '../../dsl'
 import type { Graph, Value } from '../../staging/graph/graph'
+import { isHalf } from '../../staging/ops/op'
 import type { SlideTile } from '../data/data'
 import type { ImageFile, Size } from '../data/decode'
 import type { DataDescription } from '../data/description'
@@ -64,7 +65,7 @@ export interface NamedPicture {
 export const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
   const [, c, h, w] = shape as readonly [number, number, number, number]
   const classes = graph.ops[graph.ops.length - 1]?.kind === 'argmax'
-  return { type: dtype === 'bf16' || dtype === 'u8' ? 'f32' : dtype, shape: [c, h, w], classes }
+  return { type: isHalf(dtype) || dtype === 'u8' ? 'f32' : dtype, shape: [c, h, w], classes }
 }
 
 /** The output of an image of a group. */

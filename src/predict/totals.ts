@@ -29,7 +29,14 @@ import { batchOf, type OwnSizes, type Ready, type Unweighted } from './evaluable
 
 const BAND_BYTES = 16 * 2 ** 20
 
-const NUMBERS = { f32: Float32Array, f64: Float64Array, bf16: Float32Array, i32: Int32Array, u8: Uint8Array } as const
+const NUMBERS = {
+  f32: Float32Array,
+  f64: Float64Array,
+  bf16: Float32Array,
+  f16: Float32Array,
+  i32: Int32Array,
+  u8: Uint8Array,
+} as const
 
 /** All of an image's rows, some at a time, with their targets. */
 const eachPart = (

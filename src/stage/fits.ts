@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Shape } from '../../dsl'
+import { HALF_IN } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
 import { hasTier } from '../../staging/graph/machine'
 import type { SpillwayError } from '../errors/errors'
@@ -171,10 +172,13 @@ const freezing = (o: FitsAsked, before: Before): Sought => {
 }
 
 const rounding = (o: FitsAsked, before: Before): Sought => {
-  if (o.subject.machine.precision === 'bf16') return NONE
-  const machine = o.machineWith({ precision: 'bf16' })
-  if (E.isLeft(machine)) return NONE
-  return changed(o, before)('bf16', ['--precision', 'bf16'], { ...o.subject, machine: machine.right })
+  if (HALF_IN[o.subject.machine.precision]) return NONE
+  for (const precision of ['bf16', 'fp16'] as const) {
+    const machine = o.machineWith({ precision })
+    if (E.isRight(machine))
+      return changed(o, before)(precision, ['--precision', precision], { ...o.subject, machine: machine.right })
+  }
+  return NONE
 }
 
 /** The fewest parts of the batch that fit in-core, with an update after all of them. */

@@ -2,6 +2,7 @@
 // Invariant: a note states a fact. The run trains as asked.
 import * as E from 'fp-ts/Either'
 import { type Graph, takesBytes } from '../../staging/graph/graph'
+import { castOps } from '../../staging/ops/cast'
 import { LOSSES, type LossEntry, type LossName, lossNames } from '../../staging/ops/loss'
 import { attrsListed } from '../../staging/ops/op'
 import { numbersOf } from '../data/arrays'
@@ -24,7 +25,7 @@ type Note = string | undefined
 
 // ---------------------------------------------------------------- the model
 
-const CASTS: readonly string[] = ['to_bf16', 'from_bf16']
+const CASTS: readonly string[] = castOps.map((d) => d.kind)
 /** Last layers that a loss of scores does not expect, by their operators. */
 const LAST: Readonly<Record<string, string>> = {
   softmax: 'softmax',

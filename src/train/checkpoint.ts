@@ -151,7 +151,7 @@ export const saveCheckpoint = (
   keeping: Keeping = { last: KEPT },
 ): Either<SpillwayError, string> => {
   const file = `${stem(run.step)}.safetensors`
-  const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
+  const values = asTensors([...state.weights, ...state.optimizer], store, run.step, state.mayOverflow)
   return pipe(
     writeTensors(
       join(directory, file),

@@ -16,7 +16,16 @@ import type { Measurement } from './measurement'
 import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
-import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
+import {
+  type Counted,
+  type LossScale,
+  lossScaleIn,
+  type ModelState,
+  problemsOf,
+  saveWeights,
+  type StateReader,
+  weightsSha256,
+} from './weights'
 
 /**
  * The result of a run: losses, times, memory, metrics and the hash of the weights.
@@ -53,6 +62,8 @@ export interface TrainResult extends StepsTaken {
   readonly endedEarly: boolean
   /** Products of a GPU step that run on the package's own kernels; absent on the host. */
   readonly ownKernels?: OwnKernels
+  /** Loss scale and skipped updates; absent unless activations are in fp16. */
+  readonly lossScale?: LossScale
   /** Number of processes that trained together; absent for one. */
   readonly ranks?: number
   /** State that the ranks shared out; absent if none. */
@@ -82,7 +93,7 @@ const sharedBy = ({ staged: { plan }, totals }: Ended): Partial<TrainResult> => 
   }
 }
 
-const resultOf = (ended: Ended, sha256: string): TrainResult => {
+const resultOf = (ended: Ended, sha256: string, lossScale: LossScale | undefined): TrainResult => {
   const { staged, totals, resumedFrom, measured, weights } = ended
   return {
     ...sharedBy(ended),
@@ -97,6 +108,7 @@ const resultOf = (ended: Ended, sha256: string): TrainResult => {
     ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
     ...(totals.withoutGraphs ? { withoutGraphs: totals.withoutGraphs } : {}),
     ...(ended.ownKernels ? { ownKernels: ended.ownKernels } : {}),
+    ...(lossScale ? { lossScale } : {}),
     bytesOut: totals.bytesOut,
     bytesIn: totals.bytesIn,
     diskBytes: totals.diskBytes,
@@ -173,7 +185,8 @@ export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> =>
     save === undefined ? E.right(undefined) : writtenWeights(save, ended),
     E.bindTo('savedTo'),
     E.bind('sha256', () => weightsSha256(state, store)),
-    E.map(({ savedTo, sha256 }) => resultOf({ ...ended, save: savedTo }, sha256)),
+    E.bind('lossScale', () => lossScaleIn(ended.staged.plan.graph, store)),
+    E.map(({ savedTo, sha256, lossScale }) => resultOf({ ...ended, save: savedTo }, sha256, lossScale)),
   )
 }
 

@@ -9,8 +9,9 @@ import { sameShape } from '../../staging/core/box'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
 import { asOne } from '../../staging/graph/ranks'
 import { shapeText } from '../../staging/ops/op'
-import { AVERAGE } from '../../staging/ops/optimizer'
+import { AVERAGE, meanOverSteps } from '../../staging/ops/optimizer'
 import { opDef } from '../../staging/ops/registry'
+import { adjustScale, COUNTS } from '../../staging/ops/scaling'
 import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
 import { type NewTensor, readTensor, type TensorFile, type TensorType, writeTensors } from '../files/safetensors'
@@ -28,8 +29,10 @@ export interface StateStore extends StateReader {
 export interface ModelState {
   /** Parameters and running statistics, sorted by name: the contents of PyTorch's state_dict. */
   readonly weights: readonly Value[]
-  /** Momenta, exponential averages. */
+  /** Momenta, exponential averages, the loss scale. */
   readonly optimizer: readonly Value[]
+  /** Sums of gradients in f16, which may overflow: the update is then left out. */
+  readonly mayOverflow: ReadonlySet<string>
   /** For parameters with a kept average: its name, and the first step that makes one. */
   readonly averages: ReadonlyMap<string, { readonly name: string; readonly since: number }>
   /** Counters of PyTorch's batch norm that no value stands for; `moves`: one more with every step. */
@@ -47,6 +50,48 @@ const averagesIn = ({ ops, values }: Graph): ModelState['averages'] =>
       .map(({ attrs, ins }) => [values[ins[0]!]!.name, { name: values[ins.at(-1)!]!.name, since: attrs['every']! }] as const),
   )
 
+/** The loss scale of each objective, and its counts. */
+const scaleStates = ({ ops, values }: Graph): readonly (readonly [scale: Value, counts: Value])[] =>
+  ops.filter((op) => op.kind === adjustScale.kind).map(({ ins }) => [values[ins[0]!]!, values[ins[1]!]!] as const)
+
+/** Sums of gradients over steps, by name. */
+const sumsIn = ({ ops, values }: Graph): readonly string[] =>
+  ops.filter((op) => op.kind === meanOverSteps.kind).map(({ ins }) => values[ins[0]!]!.name)
+
+/**
+ * The loss scale after a run in fp16, and the updates that it left out because a gradient was not finite.
+ *
+ * @example const share = ({ skipped }: LossScale, steps: number) => skipped / steps
+ */
+export interface LossScale {
+  readonly scale: number
+  readonly skipped: number
+}
+
+/** The least scale of all objectives, and the sum of their skipped updates; undefined without loss scales. */
+export const lossScaleIn = (shared: Graph, store: StateReader): Either<SpillwayError, LossScale | undefined> =>
+  pipe(
+    scaleStates(asOne(shared)),
+    E.traverseArray(([scale, counts]) =>
+      pipe(
+        store.read(scale.name),
+        E.bindTo('scale'),
+        E.bind('counts', () => store.read(counts.name)),
+        E.map(
+          (read): LossScale => ({
+            scale: numbersOf(read.scale, scale)[0]!,
+            skipped: numbersOf(read.counts, counts)[COUNTS.indexOf('skipped')]!,
+          }),
+        ),
+      ),
+    ),
+    E.map((all) =>
+      all.length === 0
+        ? undefined
+        : { scale: Math.min(...all.map((s) => s.scale)), skipped: all.reduce((n, s) => n + s.skipped, 0) },
+    ),
+  )
+
 /** The values that some op of the step overwrites. */
 const overwritten = (graph: Graph): ReadonlySet<number> =>
   new Set(graph.ops.flatMap((o) => (opDef(o.kind).mutates ?? []).map((i) => o.ins[i]!)))
@@ -56,12 +101,14 @@ export const modelState = (shared: Graph): ModelState => {
   const graph = asOne(shared)
   const persistent = graph.values.filter(isPersistent).sort(byName)
   const params = new Set(persistent.filter((v) => v.role === 'param').map((v) => v.name))
+  const scales = new Set(scaleStates(graph).flat())
   // An optimizer's state is named after its parameter ('conv1.weight.momentum'), a statistic after its layer.
-  const ofOptimizer = (v: Value): boolean => v.role === 'state' && params.has(parentOf(v.name))
+  const ofOptimizer = (v: Value): boolean => v.role === 'state' && (params.has(parentOf(v.name)) || scales.has(v))
   const moving = overwritten(graph)
   return {
     weights: persistent.filter((v) => !ofOptimizer(v)),
     optimizer: persistent.filter(ofOptimizer),
+    mayOverflow: new Set(scales.size > 0 ? sumsIn(graph) : []),
     averages: averagesIn(graph),
     counters: persistent
       .filter((v) => v.name.endsWith('.running_mean'))
@@ -71,16 +118,22 @@ export const modelState = (shared: Graph): ModelState => {
 
 const storedType = (v: Value): TensorType => (v.dtype === 'f64' ? 'F64' : v.dtype === 'f32' ? 'F32' : 'I32')
 
-/** Returns true if a value's bytes hold a NaN or an infinity. */
-const hasOdd = (bytes: Uint8Array, { dtype }: Value): boolean => {
-  if (dtype === 'i32') return false
+const numbersOf = (bytes: Uint8Array, { dtype }: Value): Float64Array | Float32Array => {
   const Numbers = dtype === 'f64' ? Float64Array : Float32Array
   const { buffer, byteOffset, length } = bytes.byteOffset % Numbers.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice()
-  return !new Numbers(buffer as ArrayBuffer, byteOffset, length / Numbers.BYTES_PER_ELEMENT).every(Number.isFinite)
+  return new Numbers(buffer as ArrayBuffer, byteOffset, length / Numbers.BYTES_PER_ELEMENT)
 }
 
-/** For a file: numbers that are not finite never take the place of finite ones. */
-export const asTensors = (values: readonly Value[], store: StateReader, step: number): readonly NewTensor[] =>
+/** Returns true if a value's bytes hold a NaN or an infinity. */
+const hasOdd = (bytes: Uint8Array, v: Value): boolean => v.dtype !== 'i32' && !numbersOf(bytes, v).every(Number.isFinite)
+
+/** For a file: numbers that are not finite never take the place of finite ones, except in these sums of gradients. */
+export const asTensors = (
+  values: readonly Value[],
+  store: StateReader,
+  step: number,
+  mayOverflow: ReadonlySet<string> = new Set(),
+): readonly NewTensor[] =>
   values.map((v) => ({
     name: v.name,
     type: storedType(v),
@@ -89,7 +142,7 @@ export const asTensors = (values: readonly Value[], store: StateReader, step: nu
       pipe(
         store.read(v.name),
         E.filterOrElseW(
-          (bytes) => !hasOdd(bytes, v),
+          (bytes) => mayOverflow.has(v.name) || !hasOdd(bytes, v),
           (): SpillwayError => ({ tag: 'Diverged', step, what: `'${v.name}' has numbers that are not finite` }),
         ),
       ),

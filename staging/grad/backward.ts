@@ -9,6 +9,7 @@ import type { GraphBuilder } from '../graph/builder'
 import type { Op } from '../graph/graph'
 import type { AnyAttrs, GradContext, Ref, Sizes } from '../ops/op'
 import { opDef, opDefs } from '../ops/registry'
+import { scaleGradient } from '../ops/scaling'
 
 /** The differentiated values, and the variables. */
 export interface Aim {
@@ -18,6 +19,8 @@ export interface Aim {
   readonly isDetached: (op: Op, input: number) => boolean
   /** Follows the name of a value in that of its gradient. */
   readonly suffix: string
+  /** The factor of losses' gradients, if they have one. */
+  readonly scale: Ref | undefined
 }
 
 /** The values whose gradient somebody wants: the aim's parameters and all that is computed from them. */
@@ -111,7 +114,13 @@ class Gradients {
   }
 }
 
-const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input: number) => boolean): GradContext => ({
+const contextOf = (
+  b: GraphBuilder,
+  op: Op,
+  gradients: Gradients,
+  wanted: (input: number) => boolean,
+  scale: Ref | undefined,
+): GradContext => ({
   attrs: op.attrs,
   ins: op.ins as readonly Ref[],
   outs: op.outs as readonly Ref[],
@@ -119,7 +128,13 @@ const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input
   wants: wanted,
   shape: (r) => b.shape(r),
   emit: (kind, attrs, ins, outShapes) => emitOp(b, op, kind, attrs, ins, 'backward', outShapes),
-  give: (i, gradient) => gradients.give(op.ins[i]!, gradient),
+  give: (i, gradient) =>
+    gradients.give(
+      op.ins[i]!,
+      scale !== undefined && op.phase === 'loss'
+        ? emitOp(b, op, scaleGradient.kind, {}, [gradient, scale], 'backward')[0]!
+        : gradient,
+    ),
   giveJoined: (from, gradient) => gradients.giveJoined(op.ins.slice(from), gradient, (i) => wanted(from + i), op),
   takeJoined: (from) => (op.ins.every((_, i) => i < from || wanted(i)) ? gradients.takeJoined(op.ins.slice(from), op) : []),
 })
@@ -155,7 +170,7 @@ export const backward = (b: GraphBuilder, ops: readonly Op[], aim: Aim): Either<
           kind: op.kind,
           legal: opDefs.filter((d) => d.backward).map((d) => d.kind),
         })
-      rule(contextOf(b, op, gradients, wants))
+      rule(contextOf(b, op, gradients, wants, aim.scale))
     }
     // Ops are visited last to first: behind a parameter's first op, its gradient is complete.
     for (const v of new Set(op.ins))

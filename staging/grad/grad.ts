@@ -8,13 +8,15 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { GraphBuilder } from '../graph/builder'
 import type { Float, Graph, Op, ValueId } from '../graph/graph'
-import type { AnyAttrs, Ref } from '../ops/op'
+import type { Ref } from '../ops/op'
 import type { Updates } from '../ops/updates'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
 import { lossCalls, lossEntry, type LossCall } from '../ops/loss'
 import { checkedObjectives, type ElaboratedStep, type Objective, type Term } from './objective'
 import { updateRule } from './optimizer'
+import { type Scaling, scalingOf, unscaled } from './scaling'
+import { summedSquares, withGradient } from './squares'
 
 export type { Loss } from '../ops/loss'
 export type { Detached, ElaboratedStep, Objective, Term } from './objective'
@@ -25,6 +27,8 @@ export interface TrainingOptions {
   readonly dtype?: Float
   /** How much of a step's statistics enters running means; PyTorch's default is 0.1. */
   readonly normMomentum?: number
+  /** Scales the losses, for activations in f16. */
+  readonly scaled?: boolean
 }
 
 const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, ValueId> => {
@@ -40,20 +44,12 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
 /** The name of an accumulated gradient until the step that takes its mean, as in PyTorch. */
 const SUM = 'grad'
 
-/**
- * Gradients as they enter their updates: means over steps, each within its limits, then all of them shortened alike. Each adds its squares to those before
- * it as soon as it is there, and may leave the device until the last one has.
- */
-const clipped = (
+/** Means of gradients over steps. */
+const overSteps = (
   b: GraphBuilder,
   gradients: readonly ParameterGradient[],
-  { accumulate = 1, clipValue, clipNorm }: Updates,
+  { accumulate = 1 }: Updates,
 ): readonly ParameterGradient[] => {
-  const each = (g: ParameterGradient, kind: string, attrs: AnyAttrs, beside: readonly Ref[]): ParameterGradient => {
-    const gradient = emitOp(b, g.op, kind, attrs, [g.gradient, ...beside], 'update')[0]!
-    b.markGradient(gradient, g.param, b.value(g.gradient).name)
-    return { ...g, gradient }
-  }
   const mean = ({ param, gradient, op }: ParameterGradient): ParameterGradient => {
     const { name, shape } = b.value(param)
     const sum = b.state(`${name}.${SUM}`, shape, { dist: 'constant', a: 0 })
@@ -61,21 +57,40 @@ const clipped = (
     b.markGradient(taken, param, b.value(gradient).name)
     return { param, gradient: taken, op }
   }
-  const means = accumulate === 1 ? gradients : gradients.map(mean)
-  const within = clipValue === undefined ? means : means.map((g) => each(g, 'clip_values', { limit: clipValue }, []))
-  if (clipNorm === undefined) return within
-  let squares: readonly Ref[] = []
-  for (const { op, gradient } of within) squares = emitOp(b, op, 'square_sum', {}, [gradient, ...squares], 'update')
-  return within.map((g) => each(g, 'clip_norm', { most: clipNorm }, squares))
+  return accumulate === 1 ? gradients : gradients.map(mean)
 }
 
-const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], { params, updates }: Objective): void => {
-  for (const { param, gradient, op } of clipped(b, gradients, updates)) {
-    const rule = updateRule(params.get(param)!, updates)
+/** Gradients, each within its limits, then all of them shortened alike. */
+const clipped = (
+  b: GraphBuilder,
+  gradients: readonly ParameterGradient[],
+  { clipValue, clipNorm }: Updates,
+): readonly ParameterGradient[] => {
+  const within =
+    clipValue === undefined ? gradients : gradients.map((g) => withGradient(b, g, 'clip_values', { limit: clipValue }, []))
+  if (clipNorm === undefined) return within
+  const squares = summedSquares(b, within)
+  return within.map((g) => withGradient(b, g, 'clip_norm', { most: clipNorm }, squares))
+}
+
+/** `before`, out: if losses are scaled, the value that is 0 if a gradient of an objective so far is not finite. */
+const appendUpdates = (
+  b: GraphBuilder,
+  gradients: readonly ParameterGradient[],
+  { params, updates }: Objective,
+  scaling: Scaling | undefined,
+  before: readonly Ref[],
+): readonly Ref[] => {
+  const means = overSteps(b, gradients, updates)
+  const judged = scaling && unscaled(b, means, scaling, updates.accumulate ?? 1, before)
+  const number = judged ? [judged.updates] : []
+  for (const { param, gradient, op } of clipped(b, judged?.gradients ?? means, updates)) {
+    const rule = updateRule(params.get(param)!, updates, judged !== undefined)
     const { name, shape } = b.value(param)
     const states = rule.states.map((s) => b.state(`${name}.${s}`, shape, { dist: 'constant', a: 0 }))
-    emitOp(b, op, rule.kind, rule.attrs, [param, gradient, ...states], 'update')
+    emitOp(b, op, rule.kind, rule.attrs, [param, gradient, ...number, ...states], 'update')
   }
+  return judged ? [judged.finite] : []
 }
 
 /** The operators' own state from step to step: running statistics. A layer's last op with an update has the layer's statistics. */
@@ -84,6 +99,7 @@ const appendStatistics = (
   forward: readonly Op[],
   states: ReadonlyMap<string, Ref>,
   normMomentum: number,
+  finite: readonly Ref[],
 ): void => {
   const updating = forward.filter((op) => opDef(op.kind).update)
   const replaced = (op: Op): boolean => updating.some((o) => o.layer === op.layer && o.ins.includes(op.outs[0]!))
@@ -95,7 +111,7 @@ const appendStatistics = (
       normMomentum,
       shape: (r) => b.shape(r),
       state: (name) => states.get(`${op.layer}.${name}`),
-      emit: (kind, attrs, ins) => void emitOp(b, op, kind, attrs, ins, 'update'),
+      emit: (kind, attrs, ins) => void emitOp(b, op, kind, attrs, [...ins, ...finite], 'update'),
     })
 }
 
@@ -224,13 +240,16 @@ const finish = (
         const to = terms.get(op)?.to
         return to ? i === 1 && 'detached' in to && to.detached : cuts.has(`${op.outs[0]} ${op.ins[i]}`)
       }
+      const suffixOf = (o: Objective): string => (objectives.length === 1 ? '' : `.${o.name}`)
+      const scalings = options.scaled ? objectives.map((o) => scalingOf(b, suffixOf(o))) : []
       const gradients = (k: number, o: Objective): Either<GraphError, readonly ParameterGradient[]> =>
         pipe(
           backward(b, ops, {
             losses: new Set(losses[k]!.keys()),
             params: new Set(o.params.keys()),
             isDetached,
-            suffix: objectives.length === 1 ? '' : `.${o.name}`,
+            suffix: suffixOf(o),
+            scale: scalings[k]?.scale,
           }),
           filterOrElse(
             (found) => found.length > 0,
@@ -243,10 +262,17 @@ const finish = (
       return pipe(
         objectives,
         traverseReadonlyArrayWithIndex(gradients),
-        map((found) => ordered(b, ops, forward, objectives, found, options.normMomentum ?? 0.1)),
+        map((found) => ordered(b, ops, forward, objectives, { found, scalings, normMomentum: options.normMomentum ?? 0.1 })),
       )
     }),
   )
+}
+
+/** The gradients of each objective, and its loss scale, if it has one. */
+interface Differentiated {
+  readonly found: readonly (readonly ParameterGradient[])[]
+  readonly scalings: readonly Scaling[]
+  readonly normMomentum: number
 }
 
 /** The updates behind the backward passes, and the graph in its order. */
@@ -255,12 +281,12 @@ const ordered = (
   ops: readonly Op[],
   forward: Graph,
   objectives: readonly Objective[],
-  gradients: readonly (readonly ParameterGradient[])[],
-  normMomentum: number,
+  { found, scalings, normMomentum }: Differentiated,
 ): Graph => {
-  objectives.forEach((o, k) => appendUpdates(b, gradients[k]!, o))
+  let finite: readonly Ref[] = []
+  for (const [k, o] of objectives.entries()) finite = appendUpdates(b, found[k]!, o, scalings[k], finite)
   const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
-  appendStatistics(b, forward.ops, states, normMomentum)
+  appendStatistics(b, forward.ops, states, normMomentum, finite)
   const later = b.written.slice(ops.length)
   return inOrder(b, withEarlyUpdates([...ops, ...later]))
 }

@@ -14,6 +14,7 @@ import {
   type OptimizerEntry,
   optimizerNames,
   statesKept,
+  scaledKind,
   steeredKind,
 } from '../ops/optimizer'
 import type { Updates } from '../ops/updates'
@@ -25,13 +26,13 @@ export interface UpdateRule {
   readonly states: readonly string[]
 }
 
-export const updateRule = (o: Optimizer, { accumulate = 1, average = 0 }: Updates): UpdateRule => {
+export const updateRule = (o: Optimizer, { accumulate = 1, average = 0 }: Updates, scaled: boolean): UpdateRule => {
   const { update, options, fixed }: OptimizerEntry = OPTIMIZERS[o.kind]
   const plain = { kind: update, attrs: { ...attrsOf(options, o), ...fixed }, states: statesKept(o) }
-  return accumulate === 1 && average === 0
+  return accumulate === 1 && average === 0 && !scaled
     ? plain
     : {
-        kind: steeredKind(update),
+        kind: scaled ? scaledKind(update) : steeredKind(update),
         attrs: { ...plain.attrs, every: accumulate, average },
         states: [...plain.states, ...(average === 0 ? [] : [AVERAGE])],
       }

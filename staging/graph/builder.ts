@@ -5,7 +5,7 @@ import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref, Sizes } from '../ops/op'
-import { checkOp, type CheckedOp, isBf16Op, outputTypes, checkedValue } from './check'
+import { checkOp, type CheckedOp, halfOfOp, outputTypes, checkedValue } from './check'
 import {
   type DType,
   type Float,
@@ -170,7 +170,7 @@ export class GraphBuilder {
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
     const types = outputTypes(
       c.def,
-      isBf16Op(
+      halfOfOp(
         c.def,
         ins.map((r) => this.value(r)),
         [],

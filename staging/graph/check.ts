@@ -7,7 +7,10 @@ import {
   type AnyAttrs,
   attrNames,
   attrsCodec,
+  type Half,
+  HALVES,
   inputDef,
+  isHalf,
   type OpDef,
   type OperandDef,
   type Shapes,
@@ -52,7 +55,7 @@ const rolesFor = (d: OpDef, o: OperandDef, i: number, { part }: Value): readonly
 
 /** An operand of a role and a type that the entry takes, stored as a call with such operands has it. */
 const checkedOperand =
-  (r: OpRequest, d: OpDef, bf16 = isBf16(r.ins)) =>
+  (r: OpRequest, d: OpDef, half = halfOf(r.ins)) =>
   (i: number, v: Value): Either<GraphError, Value> => {
     const o = inputDef(d, i)
     const wrong = (got: string, legal: string): Either<GraphError, never> =>
@@ -63,33 +66,38 @@ const checkedOperand =
     const laid = isLaid(v)
     const types = storedTypes(elementOf(d, o), laid)
     if (!types.includes(v.dtype)) return wrong(` of element type ${v.dtype}`, `element type ${types.join(' or ')}`)
-    return v.dtype !== 'bf16' && storedAs(d, o, bf16, laid) === 'bf16'
-      ? wrong(` of element type ${v.dtype} beside a bf16 one`, 'element type bf16')
+    const due = storedAs(d, o, half, laid)
+    return isHalf(due) && v.dtype !== due
+      ? wrong(` of element type ${v.dtype} beside a ${due} one`, `element type ${due}`)
       : right(v)
   }
 
 const STORED: Readonly<Record<Exclude<Element, 'weight'>, readonly DType[]>> = {
   real: FLOATS,
   i32: ['i32'],
-  either: [...FLOATS, 'bf16'],
+  either: [...FLOATS, ...HALVES],
   bf16: ['bf16'],
+  f16: ['f16'],
   u8: ['u8'],
   any: DTYPES,
-  laid: [...FLOATS, 'bf16'],
+  laid: [...FLOATS, ...HALVES],
 }
 const storedTypes = (e: Element, laid: boolean): readonly DType[] => STORED[e === 'weight' ? (laid ? 'laid' : 'real') : e]
 
-/** Returns true if a call with these operands stores activations as bf16. */
-export const isBf16 = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
+/** The 16-bit type of the activations of a call with these operands, or undefined. */
+export const halfOf = (values: readonly { readonly dtype: DType }[]): Half | undefined => {
+  for (const { dtype } of values) if (isHalf(dtype)) return dtype
+  return undefined
+}
 
-/** Returns true if an op is in bf16: its inputs tell, or, if all of them have the float type anyhow, its outputs. */
-export const isBf16Op = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): boolean =>
-  d.bf16 === 'always' || isBf16(inputElements(d, ins.length).includes('either') ? ins : outs)
+/** The 16-bit type of an op: its inputs tell, or, if all of them have the float type anyhow, its outputs. */
+export const halfOfOp = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): Half | undefined =>
+  d.half !== undefined && d.half !== 'may' ? d.half : halfOf(inputElements(d, ins.length).includes('either') ? ins : outs)
 
 /** The stored types of an op's results, in a graph that computes in `float`. */
-export const outputTypes = (d: OpDef, bf16: boolean, float: Float): readonly DType[] =>
+export const outputTypes = (d: OpDef, half: Half | undefined, float: Float): readonly DType[] =>
   d.outs.map((o) => {
-    const stored = storedAs(d, o, bf16)
+    const stored = storedAs(d, o, half)
     return stored === 'real' ? float : stored
   })
 

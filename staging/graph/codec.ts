@@ -8,11 +8,11 @@ import * as t from 'io-ts'
 import { sameShape } from '../core/box'
 import { count, faultOf, list, names, record, wholeFrom, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
-import { type OperandDef, outputDef, shapeText } from '../ops/op'
+import { HALVES, type OperandDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { trainedByCodec } from '../ops/updates'
 import { inWholeShapes, putsPart, ranksFault } from './ranks'
-import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
+import { checkedValue, checkOp, halfOfOp, outputTypes } from './check'
 import { type Counts, weightsInParts } from './weightparts'
 import {
   DISTRIBUTIONS,
@@ -92,16 +92,16 @@ const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the shapes of the gradient '${v.name}' and of '${of.name}' differ`)
 }
 
-/** Class labels and results on whole numbers are i32; fed values may be bytes; these, layers' results and laid weights may be bf16. */
+/** Class labels and results on whole numbers are i32; fed values may be bytes; these, layers' results and laid weights may be halves. */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
   v.role === 'target'
     ? [float, 'i32']
     : integers.has(v.id)
       ? ['i32']
       : v.role === 'input'
-        ? [float, 'bf16', 'u8']
+        ? [float, ...HALVES, 'u8']
         : ['activation', 'gradient'].includes(v.role) || isLaid(v)
-          ? [float, 'bf16']
+          ? [float, ...HALVES]
           : [float]
 
 const checkedValues = (g: Graph): Either<Fault, unknown> => {
@@ -199,7 +199,7 @@ class Walk {
         (c) => `it has ${outs.length} outputs; allowed: ${c.outs.length}`,
       ),
       E.tap(({ def, outs: shapes }) => {
-        const types = outputTypes(def, isBf16Op(def, ins, outs), this.float)
+        const types = outputTypes(def, halfOfOp(def, ins, outs), this.float)
         return E.traverseReadonlyArrayWithIndex((i, v: Value) =>
           asGiven(v, outputDef(def, i), shapes[i]!, types[Math.min(i, types.length - 1)]!),
         )(outs)

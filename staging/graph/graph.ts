@@ -20,13 +20,13 @@ export const RESULT_ROLES = ['loss', 'output'] as const
 export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, ...RESULT_ROLES] as const
 export const ROLES = [...BOUND_ROLES, 'activation', 'gradient', 'stat'] as const
 export type ValueRole = (typeof ROLES)[number]
-/** The computing type of a graph: the stored type of parameters, statistics, sums and losses, and of activations unless they are bf16. */
+/** The computing type of a graph: the stored type of parameters, statistics, sums and losses, and of activations unless they are halves. */
 export const FLOATS = ['f32', 'f64'] as const
 export type Float = (typeof FLOATS)[number]
 /** In the order of their numbers on the tape. */
-export const DTYPES = [...FLOATS, 'i32', 'bf16', 'u8'] as const
+export const DTYPES = [...FLOATS, 'i32', 'bf16', 'u8', 'f16'] as const
 export type DType = (typeof DTYPES)[number]
-export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2, u8: 1 }
+export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2, u8: 1, f16: 2 }
 
 /** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
 export const DISTRIBUTIONS = ['uniform', 'normal', 'constant'] as const
@@ -111,7 +111,7 @@ export const madeAlike = (g: Graph): Graph => ({
   }),
 })
 
-/** The computing type of a graph: the first type that is neither a label's, nor bf16, nor that of bytes. */
+/** The computing type of a graph: the first type that is neither a label's, nor a half, nor that of bytes. */
 export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 

@@ -2,9 +2,9 @@
 // first of all; and back. Invariant: the computation is the same, so it has the fingerprint of the staged step: values keep their ids, laid weights
 // follow them, and ops move by the number of layouts. Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]: [lay_out(w), conv(x,
 // laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
-import type { OpDef } from '../ops/op'
+import { isHalf, type OpDef } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { isBf16Op } from './check'
+import { halfOfOp } from './check'
 import { type DType, floatOf, type Graph, type Op, type Value, type ValueId } from './graph'
 
 const LAY_OUT = 'lay_out'
@@ -17,19 +17,19 @@ const laidInput = (def: OpDef): number => {
   return known
 }
 
-/** The weight that an op would read laid out, and its type then: an op in bf16 reads bf16. */
+/** The weight that an op would read laid out, and its type then: an op on halves reads halves. */
 const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: DType } | undefined => {
   const def = opDef(op.kind)
   const at = laidInput(def)
   const weight = at < 0 ? undefined : g.values[op.ins[at]!]!
   if (weight?.role !== 'param') return undefined
   const values = (ids: readonly ValueId[]): readonly Value[] => ids.map((v) => g.values[v]!)
-  return { weight, dtype: isBf16Op(def, values(op.ins), values(op.outs)) ? 'bf16' : floatOf(g) }
+  return { weight, dtype: halfOfOp(def, values(op.ins), values(op.outs)) ?? floatOf(g) }
 }
 
 /** Floats of one channel, or of one place, lie alike in either order. */
 const makesADifference = ({ shape: [, channels, rows, columns] }: Value, dtype: DType): boolean =>
-  dtype === 'bf16' || (channels! > 1 && rows! * columns! > 1)
+  isHalf(dtype) || (channels! > 1 && rows! * columns! > 1)
 
 /** The weights whose readers would profit from a layout, and these ops. */
 export const readers = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {

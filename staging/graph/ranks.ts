@@ -18,8 +18,9 @@ import { elementsOf } from '../core/box'
 import { onceFor } from '../core/remember'
 import { clipValues } from '../ops/clip'
 import { partOf } from '../ops/collective'
-import { meanOverSteps, steeredOps, updateOps } from '../ops/optimizer'
+import { meanOverSteps, updateKinds } from '../ops/optimizer'
 import { attrsListed } from '../ops/op'
+import { updatesOperand } from '../ops/scaling'
 import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 
@@ -189,11 +190,11 @@ export const ranksFault = (g: Graph): string | undefined => {
 }
 
 /** Ops that work element by element, on a part as on the whole. */
-const PARTWISE: readonly string[] = [...updateOps, ...steeredOps, meanOverSteps, clipValues].map((d) => d.kind)
+const PARTWISE: readonly string[] = [...updateKinds, meanOverSteps.kind, clipValues.kind]
 export const isUpdate: (kind: string) => boolean = (
   (kinds) => (kind: string) =>
     kinds.has(kind)
-)(new Set([...updateOps, ...steeredOps].map((d) => d.kind)))
+)(new Set(updateKinds))
 
 /** Checks that no part is read as a whole, and that a taken and updated part of a weight is put back. */
 const partsFault = (g: Graph): string | undefined => {
@@ -214,7 +215,7 @@ const partsFault = (g: Graph): string | undefined => {
   for (const op of g.ops) {
     const { kind, layer, ins, outs } = op
     const at = `${kind} of '${layer}'`
-    const whole = [...ins, ...outs].find((v) => !isPart(v))
+    const whole = [...ins, ...outs].find((v, i) => !isPart(v) && findOp(kind)?.ins[i]?.name !== updatesOperand.name)
     const part = [...ins, ...outs].find(isPart)
     if (kind === 'take_part' || kind === 'sum_parts') {
       if (kind === 'take_part' && op.attrs['ranks'] !== ranks) return `${at} is for ${op.attrs['ranks']} ranks; allowed: ${ranks}`

@@ -11,10 +11,11 @@ import { add, gradSum } from '../ops/add'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from '../ops/conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from '../ops/convtranspose2d'
 import { linear, linearBwdData, linearBwdWeights } from '../ops/linear'
-import { meanOverSteps, steeredOps, updateOps } from '../ops/optimizer'
+import { meanOverSteps, updateKinds } from '../ops/optimizer'
 import { paramGradSum } from '../ops/paramsum'
-import { type AnyAttrs, asShape } from '../ops/op'
+import { type AnyAttrs, asShape, inputDef, type OperandDef, outputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
+import { unscale } from '../ops/scaling'
 import { dtypeBytes, floatOf, type Graph, isPersistent, madeAlike, type Op, type Value, type ValueId, valueBytes } from './graph'
 
 /** For each weight in parts, by name: their number. */
@@ -47,17 +48,19 @@ const PRODUCTS: ReadonlyMap<string, Product> = new Map<string, Product>([
 ])
 
 /** Operators that compute each row of a weight, its gradient or its state by itself. */
-const ROWWISE: ReadonlySet<string> = new Set(
-  mapped([...updateOps, ...steeredOps, meanOverSteps, clipValues, clipNorm, paramGradSum, squareSum], (d) => d.kind),
-)
+const ROWWISE: ReadonlySet<string> = new Set([
+  ...updateKinds,
+  ...mapped([meanOverSteps, clipValues, clipNorm, unscale, paramGradSum, squareSum], (d) => d.kind),
+])
 
 const productOf = ({ kind, attrs }: Op): Product | undefined => ((attrs['groups'] ?? 1) === 1 ? PRODUCTS.get(kind) : undefined)
 const isSquares = ({ kind }: Op): boolean => kind === squareSum.kind
 
-/** The operands of a row by row operator that have the rows of the weight; others are sums of squares. */
+/** The operands of a row by row operator that have the rows of the weight; others are single numbers. */
 const rowOperands = (op: Op): readonly ValueId[] => {
-  if (isSquares(op)) return op.ins.slice(0, 1)
-  return op.kind === clipNorm.kind ? [op.ins[0]!, ...op.outs] : [...op.ins, ...op.outs]
+  const def = opDef(op.kind)
+  const hasRows = (o: OperandDef): boolean => o.dims === 'as input 0'
+  return [...op.ins.filter((_, i) => hasRows(inputDef(def, i))), ...op.outs.filter((_, i) => hasRows(outputDef(def, i)))]
 }
 
 // ---------------------------------------------------------------- families

@@ -11,7 +11,7 @@ const agreeing = (ins: readonly Sizes[]) =>
 export const add = defineOp({
   kind: 'add',
   wire: 23,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -29,7 +29,7 @@ export const add = defineOp({
 export const gradSum = defineOp({
   kind: 'grad_sum',
   wire: 24,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -44,7 +44,7 @@ export const gradSum = defineOp({
 export const addRelu = defineOp({
   kind: 'add_relu',
   wire: 73,
-  bf16: 'may',
+  half: 'may',
   fields: { slope: 'float' },
   anchor: 'out',
   variadic: true,

@@ -77,7 +77,7 @@ const scratch =
 export const attention = defineOp({
   kind: 'attention',
   wire: 229,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -109,7 +109,7 @@ export const attention = defineOp({
 export const attentionBwd = defineOp({
   kind: 'attention_bwd',
   wire: 230,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 1,

@@ -32,7 +32,7 @@ export const countFits = (count: number, x: Sizes) => (): string | undefined =>
 export const bnStats = defineOp({
   kind: 'bn_stats',
   wire: 7,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   what: "stats `[4,C]`: mean, M2 = Σ(x−mean)², and the rounding errors of both, so that tiles merge to the bits of the whole. Merged by Chan's rule (`moments`). Means and sums are in double",
@@ -74,7 +74,7 @@ interface Norm {
 
 /** apply, bwd_reduce, bwd_data. */
 const norm = <F extends { readonly eps: Field; readonly count: Field }>(fields: F, limits: OpDef<F>['limits'], n: Norm) => {
-  const common = { bf16: 'may', fields, limits } as const
+  const common = { half: 'may', fields, limits } as const
   const [sums, gradient] = n.reads
   const matching = (a: AttrsOf<F>, x: Sizes, dy: Sizes, outs: readonly Sizes[]) =>
     checked([expectShape('the incoming gradient', dy, x), countFits(a.count, x)], () => legal(...outs))
@@ -166,7 +166,7 @@ export const [bnReluApply, bnReluBwdReduce, bnReluBwdData] = norm(rectifiedField
 export const bnFrozen = defineOp({
   kind: 'bn_frozen',
   wire: 11,
-  bf16: 'may',
+  half: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 'out',
@@ -195,7 +195,7 @@ export const bnFrozen = defineOp({
 export const bnFrozenBwdData = defineOp({
   kind: 'bn_frozen_bwd_data',
   wire: 12,
-  bf16: 'may',
+  half: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 0,
@@ -209,7 +209,7 @@ export const bnFrozenBwdData = defineOp({
 export const bnFrozenBwdReduce = defineOp({
   kind: 'bn_frozen_bwd_reduce',
   wire: 13,
-  bf16: 'may',
+  half: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 1,
@@ -228,8 +228,8 @@ export const bnRunning = defineOp({
   limits: { momentum: { least: 0, most: 1 }, count: { least: 1 } },
   anchor: 0,
   mutates: [1, 2],
-  what: 'r = (1−m)·r + m·batch; variance unbiased (M2/(count−1)); update phase',
-  ins: [stats, perChannel('mean'), perChannel('var')],
+  what: 'r = (1−m)·r + m·batch; variance unbiased (M2/(count−1)); nothing if `finite` is 0; update phase',
+  ins: [stats, perChannel('mean'), perChannel('var'), { name: 'finite', role: 'whole', dims: [1], drawn: 'one', optional: true }],
   outs: [],
   shape: (_, [statistics]) => checked([expectRank('stats', statistics!, 2)], () => legal()),
   flops: perElement(4, firstIn),

@@ -8,7 +8,7 @@ import { comesLaid, inputDef, outputDef } from './op'
 import { opDef } from './registry'
 
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
-  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.bf16 ? '|bf16' : ''}${comesLaid(opDef(kind), s) ? '|laid' : ''}`
+  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.half ? `|${s.half}` : ''}${comesLaid(opDef(kind), s) ? '|laid' : ''}`
 
 /** An operand that windows look at along rows (2) or columns (3); inputs are counted first, then outputs. */
 export interface Windowed {

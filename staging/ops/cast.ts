@@ -1,15 +1,8 @@
-// Between the two element types that activations are stored in: `to_bf16` rounds, `from_bf16` gives the graph's float type
+// Between the element types that activations are stored in: `to_bf16` and `to_f16` round, `from_bf16` and `from_f16` give the graph's float type
 // back; those of gradients consume each piece of theirs once, as backward ops do. No network names them: they come from
-// storing a training graph's activations as bf16 (grad/rewrite/bf16.ts).
-import { defineOp, type OpDef, type OperandDef, pointwise } from './op'
+// storing a training graph's activations in 16 bits (grad/rewrite/half.ts).
+import { defineOp, type Half, type OpDef, type OperandDef, pointwise } from './op'
 import { checked, expectRank, firstOut, legal, perElement } from './rules'
-
-interface Cast {
-  readonly kind: string
-  readonly wire: number
-  readonly anchor: OpDef['anchor']
-  readonly to: 'bf16' | 'float'
-}
 
 const operand = (name: string, float: boolean): OperandDef => ({
   name,
@@ -18,19 +11,31 @@ const operand = (name: string, float: boolean): OperandDef => ({
   ...(float ? { float } : {}),
 })
 
-const cast = ({ to, ...own }: Cast): OpDef =>
+/** With its wire number. */
+const cast = (half: Half, to: 'half' | 'float', of: 'value' | 'gradient', wire: number): OpDef =>
   defineOp({
-    ...own,
-    bf16: 'always',
+    kind: castKind(half, to, of),
+    wire,
+    anchor: of === 'gradient' ? 0 : 'out',
+    half,
     fields: {},
-    what: to === 'bf16' ? 'y = x as bf16, to nearest even' : 'y = x, which is bf16',
-    ins: [operand('x', to === 'bf16')],
+    what: to === 'half' ? `y = x as ${half}, to nearest even` : `y = x, which is ${half}`,
+    ins: [operand('x', to === 'half')],
     outs: [operand('y', to === 'float')],
     shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
     flops: perElement(1, firstOut),
   })
 
-export const toBf16 = cast({ kind: 'to_bf16', wire: 92, anchor: 'out', to: 'bf16' })
-export const fromBf16 = cast({ kind: 'from_bf16', wire: 93, anchor: 'out', to: 'float' })
-export const toBf16Grad = cast({ kind: 'to_bf16_grad', wire: 94, anchor: 0, to: 'bf16' })
-export const fromBf16Grad = cast({ kind: 'from_bf16_grad', wire: 95, anchor: 0, to: 'float' })
+export const castKind = (half: Half, to: 'half' | 'float', of: 'value' | 'gradient'): string =>
+  `${to === 'half' ? 'to' : 'from'}_${half}${of === 'gradient' ? '_grad' : ''}`
+
+export const castOps: readonly OpDef[] = [
+  cast('bf16', 'half', 'value', 92),
+  cast('bf16', 'float', 'value', 93),
+  cast('bf16', 'half', 'gradient', 94),
+  cast('bf16', 'float', 'gradient', 95),
+  cast('f16', 'half', 'value', 280),
+  cast('f16', 'float', 'value', 281),
+  cast('f16', 'half', 'gradient', 282),
+  cast('f16', 'float', 'gradient', 283),
+]

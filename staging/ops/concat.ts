@@ -8,7 +8,7 @@ const fields = { from: 'int' } as const
 export const concat = defineOp({
   kind: 'concat',
   wire: 25,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -32,7 +32,7 @@ export const concat = defineOp({
 export const sliceChannels = defineOp({
   kind: 'slice_channels',
   wire: 26,
-  bf16: 'may',
+  half: 'may',
   fields,
   anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',
@@ -59,7 +59,7 @@ const number = { least: 1 } as const
 export const takeChannels = defineOp({
   kind: 'take_channels',
   wire: 195,
-  bf16: 'may',
+  half: 'may',
   fields: { from: 'int', count: 'int' },
   limits: { from: first, count: number },
   anchor: 'out',
@@ -82,7 +82,7 @@ export const takeChannels = defineOp({
 export const putChannels = defineOp({
   kind: 'put_channels',
   wire: 196,
-  bf16: 'may',
+  half: 'may',
   fields: { from: 'int', channels: 'int' },
   limits: { from: first, channels: number },
   anchor: 0,
@@ -105,7 +105,7 @@ const inGroups = (name: string, x: Sizes, groups: number): Shapes =>
 export const shuffleChannels = defineOp({
   kind: 'shuffle_channels',
   wire: 197,
-  bf16: 'may',
+  half: 'may',
   fields: { groups: 'int' },
   limits: { groups: number },
   anchor: 'out',
@@ -121,7 +121,7 @@ export const shuffleChannels = defineOp({
 export const shuffleChannelsBwd = defineOp({
   kind: 'shuffle_channels_bwd',
   wire: 198,
-  bf16: 'may',
+  half: 'may',
   fields: { groups: 'int' },
   limits: { groups: number },
   anchor: 0,

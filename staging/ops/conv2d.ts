@@ -94,7 +94,7 @@ const reluFields = { ...convFields, slope: 'float' } as const
 export const conv2dRelu = defineOp({
   kind: 'conv2d_relu',
   wire: 84,
-  bf16: 'may',
+  half: 'may',
   fields: reluFields,
   anchor: 'out',
   dense: true,

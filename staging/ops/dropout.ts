@@ -14,7 +14,7 @@ export const dropping = (
   { flops, reclaimed }: { readonly flops: number; readonly reclaimed: boolean },
 ) => {
   const common = {
-    bf16: 'may',
+    half: 'may',
     fields,
     limits,
     random: true,

@@ -9,7 +9,7 @@ const flat = (x: Sizes) => checked([expectRank('the input', x, 4)], () => legal(
 export const flatten = defineOp({
   kind: 'flatten',
   wire: 27,
-  bf16: 'may',
+  half: 'may',
   reclaimed: true,
   fields: {},
   anchor: 'out',
@@ -25,7 +25,7 @@ export const flatten = defineOp({
 export const flattenBwd = defineOp({
   kind: 'flatten_bwd',
   wire: 28,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   dense: true,

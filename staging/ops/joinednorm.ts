@@ -37,7 +37,7 @@ export const joinStats = defineOp({
 export const joinedNorm = defineOp({
   kind: 'joined_norm',
   wire: 81,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -74,7 +74,7 @@ export const joinedNorm = defineOp({
 export const joinedNormBwdReduce = defineOp({
   kind: 'joined_norm_bwd_reduce',
   wire: 82,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 0,
@@ -93,7 +93,7 @@ export const joinedNormBwdReduce = defineOp({
 export const joinedNormBwdData = defineOp({
   kind: 'joined_norm_bwd_data',
   wire: 83,
-  bf16: 'may',
+  half: 'may',
   fields: { ...fields, onto: 'int' },
   limits: { ...limits, onto: { least: 0, most: 1 } },
   anchor: 0,

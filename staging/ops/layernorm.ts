@@ -12,7 +12,7 @@ const fits = (x: Sizes, dy: Sizes, outs: readonly Sizes[]) =>
 export const layerNorm = defineOp({
   kind: 'layer_norm',
   wire: 117,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -37,7 +37,7 @@ export const layerNorm = defineOp({
 export const layerNormBwdData = defineOp({
   kind: 'layer_norm_bwd_data',
   wire: 118,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 1,
@@ -52,7 +52,7 @@ export const layerNormBwdData = defineOp({
 export const layerNormBwdWeights = defineOp({
   kind: 'layer_norm_bwd_weights',
   wire: 119,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 1,

@@ -1,4 +1,4 @@
-// A convolution's weight as its kernels take it: channels innermost, as activations lie, and bf16 where activations are. A device whose
+// A convolution's weight as its kernels take it: channels innermost, as activations lie, and 16 bits where activations have them. A device whose
 // kernels take weights so lays each out in every call, tile and recompute; laid out once a step, by `lay_out`, it is a value that they read.
 // No network names it: it comes from the planner, where memory allows (planner/laying.ts).
 // Worked example, w [64,32,3,3] in a bf16 step: laid is [64,32,3,3] of bf16, 32 channels side by side at each of 9 places.
@@ -8,7 +8,7 @@ import { checked, expectRank, firstOut, legal, perElement } from './rules'
 export const layOut = defineOp({
   kind: 'lay_out',
   wire: 194,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   what: 'laid = w with channels innermost, stored in the type of activations; convolutions accept it in place of w',

@@ -6,6 +6,7 @@ import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { knownIn } from '../core/known'
+import { castOps } from './cast'
 import {
   attrsOf,
   type Choice,
@@ -137,7 +138,7 @@ interface ClassLoss {
 
 const classLoss = ({ kind, wires, fields, limits, counted: also, what, dx }: ClassLoss): readonly [OpDef, OpDef] => {
   const common = {
-    bf16: 'may',
+    half: 'may',
     fields,
     ...(limits ? { limits } : {}),
     anchor: 0,
@@ -209,7 +210,7 @@ export const [classXent, classXentBwd] = classLoss({
 
 const softFields = { count: 'int', weight: 'float', labelSmoothing: 'float' } as const
 const softCommon = {
-  bf16: 'may',
+  half: 'may',
   fields: softFields,
   limits: { labelSmoothing: { least: 0, most: 1 } },
   anchor: 0,
@@ -279,7 +280,7 @@ const diceLimits = { smooth: { least: 0 } } as const
 export const diceSums = defineOp({
   kind: 'dice_sums',
   wire: 146,
-  bf16: 'may',
+  half: 'may',
   fields: { ignoreIndex: 'int' },
   limits: { ignoreIndex: mayIgnore },
   anchor: 0,
@@ -299,7 +300,7 @@ export const diceSums = defineOp({
 export const diceSumsBwd = defineOp({
   kind: 'dice_sums_bwd',
   wire: 149,
-  bf16: 'may',
+  half: 'may',
   fields: { ignoreIndex: 'int' },
   limits: { ignoreIndex: mayIgnore },
   anchor: 0,
@@ -513,7 +514,7 @@ const OWN_MEAN = 'mean'
 export const ignoredIn = ({ ignoreIndex: ignored }: AnyAttrs): number | undefined =>
   ignored === NONE_IGNORED ? undefined : ignored
 
-const CASTS = ['to_bf16', 'from_bf16']
+const CASTS: readonly string[] = castOps.map((d) => d.kind)
 /** Ops of a mask, which is no part of the loss. */
 const MASKS = ['bn_stats', maskFactors.kind]
 /** In written order, at any later place. */
@@ -750,7 +751,7 @@ const elementIns: readonly OperandDef[] = [data('x'), { ...data('target'), optio
 const elementOps = (e: ElementLoss): readonly OpDef[] => {
   const backwardKind = `${e.op}_bwd`
   const common = {
-    bf16: 'may',
+    half: 'may',
     fields: { count: 'int', weight: 'float', constant: 'float', ...fieldsOf(e.options) },
     limits: limitsOf(e.options),
     anchor: 0,

@@ -51,7 +51,7 @@ const fields = { eps: 'float', count: 'int' } as const
 export const bnMaskedApply = defineOp({
   kind: 'bn_masked_apply',
   wire: 275,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits: { eps: { least: 0 } },
   anchor: 'out',

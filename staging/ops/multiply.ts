@@ -46,7 +46,7 @@ const multiplyBackward = (g: GradContext<typeof fields>): void => {
 export const multiply = defineOp({
   kind: 'multiply',
   wire: 110,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -63,7 +63,7 @@ export const multiply = defineOp({
 export const multiplyBwdData = defineOp({
   kind: 'multiply_bwd_data',
   wire: 111,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 0,
@@ -79,7 +79,7 @@ const gradientOfFactor = (kind: string, wire: number, over: 1 | 2, access: Acces
   defineOp({
     kind,
     wire,
-    bf16: 'may',
+    half: 'may',
     fields: {},
     anchor: 1,
     what,
@@ -111,7 +111,7 @@ export const multiplyBwdChannels = gradientOfFactor(
 export const scale = defineOp({
   kind: 'scale',
   wire: 114,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   inPlace: [0],
@@ -131,7 +131,7 @@ export const scale = defineOp({
 export const scaleBwdData = defineOp({
   kind: 'scale_bwd_data',
   wire: 115,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   inPlace: [0],
@@ -145,7 +145,7 @@ export const scaleBwdData = defineOp({
 export const scaleBwdWeights = defineOp({
   kind: 'scale_bwd_weights',
   wire: 116,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 1,
   outputsGiven: true,

@@ -1,6 +1,7 @@
 // The op table's entry type: all facts of one operator. The graph builder, the gradient pass, tiling, cost, liveness, the wire format and the
 // generated C++ are derived from it. In: nothing. Out: types and small constructors. Invariant: facts of an operator are only in its entry; only
 // rewrites, which join operators, know some by name.
+import type { Half } from '../core/halves'
 import { mapped } from '../core/mapped'
 import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
@@ -211,14 +212,16 @@ export interface Whereabouts {
   readonly extent: Sizes
 }
 
+export { type Half, HALVES, isHalf } from '../core/halves'
+
 /** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
 export interface CallShapes {
   readonly ins: readonly Sizes[]
   readonly outs: readonly Sizes[]
   /** The places of the boxes (they tell the padding in a tile); absent for calls that only exist as shapes. */
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
-  /** Activations are stored as bf16 (elements.ts). */
-  readonly bf16?: boolean
+  /** The 16-bit type of activations (elements.ts); absent: they have the graph's float type. */
+  readonly half?: Half
   /** Among its inputs is one that lies as laid weights do: where it takes a weight, that is it (`comesLaid`). */
   readonly laid?: boolean
 }
@@ -253,7 +256,7 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly dtype?: 'i32' | 'u8' | 'any'
   /** An output that is read as well as written (accumulators). */
   readonly updates?: boolean
-  /** Stays of the graph's float type where the op's other data operands are bf16. */
+  /** Stays of the graph's float type where the op's other data operands are halves. */
   readonly float?: boolean
   /** For a weight: it 'may' be laid out, or 'is': channels innermost, in the stored type of activations (layout.ts). */
   readonly laid?: 'may' | 'is'
@@ -345,8 +348,8 @@ export interface OpDef<F extends Fields = Fields> {
    * Its operands are of one shape, and each element depends on itself alone: a loop may take them by rows, a part of the first dimension at a time.
    */
   readonly byRows?: true
-  /** Kernels take data operands stored as bf16, too ('may'), or always do so; absent: only those of the graph's float type. */
-  readonly bf16?: 'may' | 'always'
+  /** Kernels take data operands in a 16-bit type, too ('may'), or always in this one; absent: only those of the graph's float type. */
+  readonly half?: 'may' | Half
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */
   readonly dense?: boolean
   /** Its data inputs stand side by side along C, and count as one value where they are kept. */

@@ -5,6 +5,7 @@
 import { chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
 import { type AnyAttrs, asInput0, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
 import { firstIn, legal, perElement } from './rules'
+import { updatesOperand } from './scaling'
 
 export interface OptimizerEntry {
   /** The operator, which several may share, and its number on the wire. */
@@ -12,6 +13,8 @@ export interface OptimizerEntry {
   readonly wire: number
   /** The same for a steered one: in every n-th step, with an average of the weights. */
   readonly steeredWire: number
+  /** The same for one under a loss scale, which is steered too. */
+  readonly scaledWire: number
   readonly what: string
   /** For users. */
   readonly about: string
@@ -33,6 +36,7 @@ const adam = {
   update: 'adam',
   wire: 36,
   steeredWire: 133,
+  scaledWire: 288,
   what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
   about: 'Creates the Adam optimizer (Kingma and Ba, 2015), with weight decay added to the gradient. @example adam({ lr: 1e-3 })',
   options: {
@@ -52,6 +56,7 @@ export const OPTIMIZERS = {
     update: 'sgd',
     wire: 35,
     steeredWire: 132,
+    scaledWire: 287,
     what: "PyTorch's rule, dampening 0",
     about: 'Creates stochastic gradient descent, with momentum if given. @example sgd({ lr: 1e-3, momentum: 0.9 })',
     options: {
@@ -74,6 +79,7 @@ export const OPTIMIZERS = {
     update: 'rmsprop',
     wire: 124,
     steeredWire: 134,
+    scaledWire: 289,
     what: "PyTorch's rule: the step is g / (√(square_avg − grad_avg²) + eps), grad_avg 0 unless centered",
     about: 'Creates the RMSprop optimizer. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
     options: {
@@ -95,6 +101,7 @@ export const OPTIMIZERS = {
     update: 'nadam',
     wire: 231,
     steeredWire: 232,
+    scaledWire: 290,
     what: "PyTorch's rule: Adam with Nesterov momentum, whose factor rises to beta1 with the step counter; decoupled as in AdamW",
     about:
       'Creates the NAdam optimizer (Dozat, 2016): Adam with Nesterov momentum. @example nadam({ lr: 2e-3, momentumDecay: 4e-3 })',
@@ -114,6 +121,7 @@ export const OPTIMIZERS = {
     update: 'lion',
     wire: 233,
     steeredWire: 234,
+    scaledWire: 291,
     what: 'w ← (1 − lr·weightDecay)·w − lr·sign(beta1·m + (1 − beta1)·g), then m ← beta2·m + (1 − beta2)·g',
     about:
       'Creates the Lion optimizer (Chen et al., 2023), with decoupled weight decay. It needs a third to a tenth of the learning rate of AdamW. @example lion({ lr: 1e-4, weightDecay: 0.1 })',
@@ -174,14 +182,22 @@ const STEERED = {
     { every: 3, average: 0 },
     { every: 2, average: 0.5 },
   ],
+  beside: [],
 } as const
-const PLAIN = { fields: {}, limits: {}, states: [], tried: [{}] } as const
+const PLAIN = { fields: {}, limits: {}, states: [], tried: [{}], beside: [] } as const
+/** The same under a loss scale: `updates` tells the number of the update. */
+const SCALED = { ...STEERED, beside: [updatesOperand] } as const
 
 export const steeredKind = (update: string): string => `${update}_steered`
+export const scaledKind = (update: string): string => `${update}_scaled`
 /** The name of the state that holds an average of the weights. */
 export const AVERAGE = STEERED.states[0].name
 
-const updateOp = (e: OptimizerEntry, own: Pick<OpDef, 'kind' | 'wire' | 'what'>, more: typeof PLAIN | typeof STEERED): OpDef => {
+const updateOp = (
+  e: OptimizerEntry,
+  own: Pick<OpDef, 'kind' | 'wire' | 'what'>,
+  more: typeof PLAIN | typeof STEERED | typeof SCALED,
+): OpDef => {
   const choices: Choices = { ...e.options, ...Object.fromEntries(Object.keys(e.fixed ?? {}).map((f) => [f, { default: false }])) }
   const states: OptimizerEntry['states'] = [...e.states, ...more.states]
   const attrs = trials(choices)
@@ -190,16 +206,21 @@ const updateOp = (e: OptimizerEntry, own: Pick<OpDef, 'kind' | 'wire' | 'what'>,
     fields: { ...fieldsOf(choices), ...more.fields },
     limits: { ...limitsOf(choices), ...more.limits },
     anchor: 0,
-    mutates: [0, ...states.map((_, i) => 2 + i)],
+    mutates: [0, ...states.map((_, i) => 2 + more.beside.length + i)],
     byRows: true,
-    ins: [asInput0('w'), asInput0('g'), ...states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined }))],
+    ins: [
+      asInput0('w'),
+      asInput0('g'),
+      ...more.beside,
+      ...states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined })),
+    ],
     outs: [],
     shape: () => legal(),
     samples: (image) =>
       attrs
         .map((a, i) => ({ ...a, ...more.tried[i % more.tried.length] }))
         .concat(more.tried.map((t) => ({ ...attrs[attrs.length - 1]!, ...t })))
-        .map((a) => ({ attrs: a, ins: inputsWith(def, a).map(() => image) })),
+        .map((a) => ({ attrs: a, ins: inputsWith(def, a).map((o) => (o.dims === 'as input 0' ? image : [1])) })),
     flops: perElement(e.flops + more.states.length * 3, firstIn),
   })
   return def
@@ -220,6 +241,24 @@ export const steeredOps: readonly OpDef[] = updates.map((e) =>
     STEERED,
   ),
 )
+
+export const scaledOps: readonly OpDef[] = updates.map((e) =>
+  updateOp(
+    e,
+    {
+      kind: scaledKind(e.update),
+      wire: e.scaledWire,
+      what: `${steeredKind(e.update)} with the number of the update from \`updates\`; nothing if that is 0`,
+    },
+    SCALED,
+  ),
+)
+/** The kinds of all updates. */
+export const updateKinds: readonly string[] = [...updateOps, ...steeredOps, ...scaledOps].map((d) => d.kind)
+
+/** The operands of an update that are its states. */
+export const statesOf = ({ kind, ins }: { readonly kind: string; readonly ins: readonly number[] }): readonly number[] =>
+  ins.slice(scaledOps.some((d) => d.kind === kind) ? 3 : 2)
 
 /** The mean of a gradient over n steps, in every n-th one. */
 export const meanOverSteps: OpDef = defineOp({

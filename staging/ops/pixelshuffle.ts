@@ -35,7 +35,7 @@ const unshuffled = ({ factor }: Attrs, x: Sizes) =>
     () => legal([x[0]!, x[1]! * factor ** 2, x[2]! / factor, x[3]! / factor]),
   )
 
-const common = { bf16: 'may', fields, limits } as const
+const common = { half: 'may', fields, limits } as const
 
 export const pixelShuffle = defineOp({
   ...common,

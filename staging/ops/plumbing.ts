@@ -8,7 +8,7 @@ const anything = (name: string): OperandDef => ({ name, role: 'any', access: () 
 export const fill = defineOp({
   kind: 'fill',
   wire: 60,
-  bf16: 'may',
+  half: 'may',
   fields: { value: 'float' },
   anchor: 'out',
   plumbing: true,
@@ -36,7 +36,7 @@ export const copy = defineOp({
 export const mergeSum = defineOp({
   kind: 'merge_sum',
   wire: 62,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   plumbing: true,

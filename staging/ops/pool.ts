@@ -86,7 +86,7 @@ const avgPooled = (a: AttrsOf<typeof avgFields>, x: Sizes): Shapes =>
 export const maxPool = defineOp({
   kind: 'max_pool',
   wire: 17,
-  bf16: 'may',
+  half: 'may',
   fields: maxFields,
   rest: maxRest,
   anchor: 'out',
@@ -101,7 +101,7 @@ export const maxPool = defineOp({
 export const maxPoolBwd = defineOp({
   kind: 'max_pool_bwd',
   wire: 18,
-  bf16: 'may',
+  half: 'may',
   fields: maxFields,
   rest: maxRest,
   anchor: 1,
@@ -115,7 +115,7 @@ export const maxPoolBwd = defineOp({
 export const avgPool = defineOp({
   kind: 'avg_pool',
   wire: 19,
-  bf16: 'may',
+  half: 'may',
   fields: avgFields,
   anchor: 'out',
   what: "divisor as PyTorch, with ceil windows too: computed from the whole value's extent, not the tile's",
@@ -132,7 +132,7 @@ export const avgPool = defineOp({
 export const avgPoolBwd = defineOp({
   kind: 'avg_pool_bwd',
   wire: 20,
-  bf16: 'may',
+  half: 'may',
   fields: avgBwdFields,
   anchor: 0,
   what: 'extent of x',
@@ -159,7 +159,7 @@ const areaFits = (count: number, x: Sizes) => (): string | undefined =>
 export const globalAvgPool = defineOp({
   kind: 'global_avg_pool',
   wire: 21,
-  bf16: 'may',
+  half: 'may',
   fields: globalFields,
   anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
@@ -173,7 +173,7 @@ export const globalAvgPool = defineOp({
 export const globalAvgPoolBwd = defineOp({
   kind: 'global_avg_pool_bwd',
   wire: 22,
-  bf16: 'may',
+  half: 'may',
   fields: globalFields,
   anchor: 'out',
   what: 'broadcast of dy / count',

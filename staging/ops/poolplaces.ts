@@ -36,7 +36,7 @@ const places = (a: Attrs, x: Sizes): Shapes =>
 export const maxPoolPlaces = defineOp({
   kind: 'max_pool_places',
   wire: 86,
-  bf16: 'may',
+  half: 'may',
   fields: maxFields,
   rest: maxRest,
   anchor: 'out',
@@ -50,7 +50,7 @@ export const maxPoolPlaces = defineOp({
 export const maxPoolPlacesBwd = defineOp({
   kind: 'max_pool_places_bwd',
   wire: 87,
-  bf16: 'may',
+  half: 'may',
   fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
   rest: maxRest,
   anchor: 1,

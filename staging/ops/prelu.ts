@@ -16,7 +16,7 @@ const slopesFit = (a: Attrs, x: Sizes, slope: Sizes | undefined) => () =>
 export const prelu = defineOp({
   kind: 'prelu',
   wire: 270,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -37,7 +37,7 @@ export const prelu = defineOp({
 export const preluBwdData = defineOp({
   kind: 'prelu_bwd_data',
   wire: 271,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 1,
@@ -55,7 +55,7 @@ export const preluBwdData = defineOp({
 export const preluBwdWeights = defineOp({
   kind: 'prelu_bwd_weights',
   wire: 272,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 1,

@@ -57,7 +57,7 @@ export const productGradients = <F extends Fields>(kind: string, g: GradContext<
 export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number => elements(s.ins[1]) * bytes
 
 export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
-  const common = { bf16: 'may', fields: p.fields, dense: true } as const
+  const common = { half: 'may', fields: p.fields, dense: true } as const
   const whole = (name: string): OperandDef<F> => ({ name, role: 'whole' })
   const weight: OperandDef<F> = { ...whole('w'), ...(p.laid && { laid: 'may' }) }
   const biasFits = (a: AttrsOf<F>, w: Sizes, b: Sizes | undefined) => (): string | undefined =>

@@ -15,7 +15,7 @@ const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: (
 export const bnAddReluApply = defineOp({
   kind: 'bn_add_relu_apply',
   wire: 96,
-  bf16: 'may',
+  half: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 'out',
@@ -54,7 +54,7 @@ export const bnAddReluApply = defineOp({
 export const bnAddReluBwdReduce = defineOp({
   kind: 'bn_add_relu_bwd_reduce',
   wire: 97,
-  bf16: 'may',
+  half: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 1,
@@ -73,7 +73,7 @@ export const bnAddReluBwdReduce = defineOp({
 export const bnAddReluBwdData = defineOp({
   kind: 'bn_add_relu_bwd_data',
   wire: 98,
-  bf16: 'may',
+  half: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 1,

@@ -11,7 +11,7 @@ const sumsOf = (x: Sizes): Sizes => [x[0]!, x[1]!, 1, 1]
 export const squareSums = defineOp({
   kind: 'square_sums',
   wire: 220,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   what: 's `[B,C,1,1]` = Σ x² over the pixels of an image; sum',
@@ -30,7 +30,7 @@ export const squareSums = defineOp({
 export const squareSumsBwd = defineOp({
   kind: 'square_sums_bwd',
   wire: 221,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   what: 'dx = 2·x·ds',

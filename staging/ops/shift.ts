@@ -13,7 +13,7 @@ const parameter = (name: string): OperandDef => ({ name, role: 'whole' })
 export const shift = defineOp({
   kind: 'shift',
   wire: 225,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -35,7 +35,7 @@ export const shift = defineOp({
 export const shiftBwd = defineOp({
   kind: 'shift_bwd',
   wire: 226,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 0,

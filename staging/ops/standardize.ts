@@ -12,7 +12,7 @@ const weight = (name: string): OperandDef<typeof fields> => ({ name, role: 'whol
 export const standardize = defineOp({
   kind: 'standardize',
   wire: 239,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 0,

@@ -5,7 +5,7 @@ import { argmax } from './argmax'
 import { attention, attentionBwd } from './attention'
 import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
-import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
+import { castOps } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
 import { allSum, allSums, allMoments, sumParts, takePart, putPart } from './collective'
 import { concat, sliceChannels, takeChannels, putChannels, shuffleChannels, shuffleChannelsBwd } from './concat'
@@ -24,7 +24,7 @@ import { lrn, lrnBwd } from './lrn'
 import { maskedStats, maskedSums, bnMaskedApply } from './masked'
 import { maskFactors, maskLabels, maskFill } from './maskpixels'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
-import { updateOps, steeredOps, meanOverSteps } from './optimizer'
+import { updateOps, steeredOps, scaledOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
 import { pixelShuffle, pixelShuffleBwd, pixelUnshuffle, pixelUnshuffleBwd } from './pixelshuffle'
 import { fill, copy, mergeSum, mergeMoments } from './plumbing'
@@ -34,6 +34,7 @@ import { prelu, preluBwdData, preluBwdWeights } from './prelu'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
 import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeights } from './response'
+import { scaleGradient, unscale, adjustScale } from './scaling'
 import { shift, shiftBwd } from './shift'
 import { softmax, softmaxBwd } from './softmax'
 import { standardize, standardizeBwd } from './standardize'
@@ -62,10 +63,7 @@ const entries: readonly OpDef[] = [
   bnFrozenBwdData,
   bnFrozenBwdReduce,
   bnRunning,
-  toBf16,
-  fromBf16,
-  toBf16Grad,
-  fromBf16Grad,
+  ...castOps,
   clipValues,
   squareSum,
   clipNorm,
@@ -142,6 +140,7 @@ const entries: readonly OpDef[] = [
   scaleBwdWeights,
   ...updateOps,
   ...steeredOps,
+  ...scaledOps,
   meanOverSteps,
   paramGradSum,
   pixelShuffle,
@@ -173,6 +172,9 @@ const entries: readonly OpDef[] = [
   response,
   responseBwdData,
   responseBwdWeights,
+  scaleGradient,
+  unscale,
+  adjustScale,
   shift,
   shiftBwd,
   softmax,

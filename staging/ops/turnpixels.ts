@@ -9,7 +9,7 @@ const turned = (x: Sizes) => checked([expectRank('the input', x, 4)], () => lega
 export const turnPixels = defineOp({
   kind: 'turn_pixels',
   wire: 227,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 'out',
   dense: true,
@@ -24,7 +24,7 @@ export const turnPixels = defineOp({
 export const turnPixelsBwd = defineOp({
   kind: 'turn_pixels_bwd',
   wire: 228,
-  bf16: 'may',
+  half: 'may',
   fields: {},
   anchor: 0,
   dense: true,

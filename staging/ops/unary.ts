@@ -69,7 +69,7 @@ const forward = (u: Unary): OpDef =>
   defineOp({
     kind: u.kind,
     wire: u.wires[0],
-    bf16: 'may',
+    half: 'may',
     fields: u.fields ?? {},
     limits: u.limits ?? {},
     anchor: 'out',
@@ -87,7 +87,7 @@ const backward = (u: Unary): OpDef =>
   defineOp({
     kind: `${u.kind}_bwd`,
     wire: u.wires[1],
-    bf16: 'may',
+    half: 'may',
     fields: u.fields ?? {},
     limits: u.limits ?? {},
     anchor: 1,

@@ -28,7 +28,7 @@ const limits = { mode: { least: 0, most: 3 }, inH: size, inW: size, outH: size, 
 export const upsample = defineOp({
   kind: 'upsample',
   wire: 44,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -44,7 +44,7 @@ export const upsample = defineOp({
 export const upsampleBwd = defineOp({
   kind: 'upsample_bwd',
   wire: 45,
-  bf16: 'may',
+  half: 'may',
   fields,
   limits,
   anchor: 0,

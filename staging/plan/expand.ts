@@ -9,7 +9,7 @@ import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, sameRange, shapeIn, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
-import { isBf16 } from '../graph/check'
+import { halfOf } from '../graph/check'
 import {
   type Graph,
   type Op,
@@ -95,13 +95,13 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
       ? { origin: originIn(value, v.box), extent: wholeShape(graph, value) }
       : { origin: mapped(value.shape, () => 0), extent: shape(v) }
   }
-  const bf16 = isBf16(mapped([...ins, ...outs], (v) => graph.values[v.value]!))
+  const half = halfOf(mapped([...ins, ...outs], (v) => graph.values[v.value]!))
   const laid = ins.some((v) => isLaid(graph.values[v.value]!))
   return {
     ins: mapped(ins, shape),
     outs: mapped(outs, shape),
     at: { ins: mapped(ins, where), outs: mapped(outs, where) },
-    ...(bf16 ? { bf16 } : {}),
+    ...(half ? { half } : {}),
     ...(laid ? { laid } : {}),
   }
 }

@@ -10,8 +10,8 @@ import * as t from 'io-ts'
 import type { Box } from '../core/box'
 import { count, integer, list, names, positive, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
 import { repeatsCodec } from '../core/repeats'
-import type { Precision } from '../devices'
-import { isBf16 } from '../graph/check'
+import { type Precision, PRECISION_OF } from '../devices'
+import { halfOf } from '../graph/check'
 import { graphCodec } from '../graph/codec'
 import type { OpId, ValueId } from '../graph/graph'
 import { rangesCodec } from './ranges'
@@ -222,7 +222,7 @@ const fields = {
   residencies: list(residencyCodec),
 }
 const optionalFields = {
-  /** How floats are multiplied, where not as fp32; that of bf16 stands in the values of the graph. */
+  /** How floats are multiplied, where not as fp32; a 16-bit one stands in the values of the graph. */
   precision: t.literal('tf32'),
   /** Between ranks, where the time of exchanges on their way was counted. */
   network: record({ name: words, bytesPerSecond: positive, latencySeconds: positive }),
@@ -247,7 +247,12 @@ export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>
 
 /** How a plan's activations are stored, and how they are multiplied. */
 export const precisionOf = (plan: Pick<Plan, 'graph' | 'precision'>): Precision =>
-  isBf16(plan.graph.values) ? 'bf16' : (plan.precision ?? 'fp32')
+  precisionIn(plan.graph) ?? plan.precision ?? 'fp32'
+
+const precisionIn = ({ values }: Plan['graph']): Precision | undefined => {
+  const half = halfOf(values)
+  return half && PRECISION_OF[half]
+}
 /** Behind a plan's name, where it is not fp32. */
 export const precisionText = (plan: Plan): string => (precisionOf(plan) === 'fp32' ? '' : ` · ${precisionOf(plan)}`)
 

@@ -178,7 +178,7 @@ export const sectionNames = Object.keys(SECTIONS) as SectionName[]
 export const CHECKED_FROM = 32
 // biome-ignore format: a table
 export const HEADER = {
-  magic: numbers('u8', 8, `\`${MAGIC}\``), version: number('u32', `${TAPE_VERSION}`), floatType: named(FLOAT, 'of values; activations may also be bf16'), bytes: number('u64', 'of the whole tape'), checksum: number('u64', `FNV-1a 64 of all bytes from offset ${CHECKED_FROM} on`),
+  magic: numbers('u8', 8, `\`${MAGIC}\``), version: number('u32', `${TAPE_VERSION}`), floatType: named(FLOAT, 'of values; activations may also be 16-bit'), bytes: number('u64', 'of the whole tape'), checksum: number('u64', `FNV-1a 64 of all bytes from offset ${CHECKED_FROM} on`),
   pageBytes: number('u32', `${PAGE_BYTES}`), events: number('u32'), budgetPages: number('u64'), peakPages: number('u64', 'physical pages in the pool; at most the budget'), tierBytes: number('u64', 'of the lower tier'),
   sections: numbers('u64', 2 * sectionNames.length, 'offset and record count of each section below, in order'), reserved: reserved('u64', 2),
 } as const

@@ -49,14 +49,14 @@ export const TITAN_X: Accelerator = {
   launchSeconds: 8e-6,
 }
 export const RTX_2080TI: Accelerator = {
-  flopsPerSecond: { fp32: 13.4e12 },
+  flopsPerSecond: { fp32: 13.4e12, fp16: 53.8e12 },
   bytesPerSecond: 616e9,
   memoryBytes: mib(11019),
   launchSeconds: 6e-6,
   asked: '2080ti',
 }
 export const A100_PCIE: Accelerator = {
-  flopsPerSecond: { fp32: 19.5e12, tf32: 156e12, bf16: 312e12 },
+  flopsPerSecond: { fp32: 19.5e12, tf32: 156e12, bf16: 312e12, fp16: 312e12 },
   bytesPerSecond: 1555e9,
   memoryBytes: gib(40),
   launchSeconds: 5e-6,
@@ -64,7 +64,7 @@ export const A100_PCIE: Accelerator = {
 }
 /** H200 NVL, the PCIe form. */
 export const H200_NVL: Accelerator = {
-  flopsPerSecond: { fp32: 60e12, tf32: 418e12, bf16: 836e12 },
+  flopsPerSecond: { fp32: 60e12, tf32: 418e12, bf16: 836e12, fp16: 836e12 },
   bytesPerSecond: 4.8e12,
   memoryBytes: mib(143771),
   launchSeconds: 4e-6,
@@ -75,7 +75,7 @@ export const H200_NVL: Accelerator = {
 
 export const A100_SXM: Accelerator = { ...A100_PCIE, bytesPerSecond: 2039e9, memoryBytes: mib(81920) }
 export const H100_SXM: Accelerator = {
-  flopsPerSecond: { fp32: 67e12, tf32: 494.7e12, bf16: 989.4e12 },
+  flopsPerSecond: { fp32: 67e12, tf32: 494.7e12, bf16: 989.4e12, fp16: 989.4e12 },
   fp64FlopsPerSecond: 33.5e12,
   bytesPerSecond: 3.35e12,
   memoryBytes: mib(81559),
@@ -85,7 +85,7 @@ export const H100_SXM: Accelerator = {
 export const H200_SXM: Accelerator = { ...H100_SXM, bytesPerSecond: 4.8e12, memoryBytes: mib(143771) }
 /** One of the eight GPUs of an HGX B200. */
 export const B200: Accelerator = {
-  flopsPerSecond: { fp32: 75e12, tf32: 1125e12, bf16: 2250e12 },
+  flopsPerSecond: { fp32: 75e12, tf32: 1125e12, bf16: 2250e12, fp16: 2250e12 },
   fp64FlopsPerSecond: 37e12,
   bytesPerSecond: 7.7e12,
   memoryBytes: mib(183359),
@@ -93,7 +93,7 @@ export const B200: Accelerator = {
   asked: 'b200',
 }
 export const L4: Accelerator = {
-  flopsPerSecond: { fp32: 30.3e12, tf32: 60e12, bf16: 121e12 },
+  flopsPerSecond: { fp32: 30.3e12, tf32: 60e12, bf16: 121e12, fp16: 121e12 },
   fp64FlopsPerSecond: 0.473e12,
   bytesPerSecond: 300e9,
   memoryBytes: mib(23034),
@@ -101,7 +101,7 @@ export const L4: Accelerator = {
   asked: 'rtx4090',
 }
 export const T4: Accelerator = {
-  flopsPerSecond: { fp32: 8.1e12 },
+  flopsPerSecond: { fp32: 8.1e12, fp16: 65e12 },
   fp64FlopsPerSecond: 0.253e12,
   bytesPerSecond: 320e9,
   memoryBytes: mib(15360),
@@ -112,7 +112,7 @@ export const T4: Accelerator = {
 // ---------------------------------------------------------------- GeForce: half of the rate with sums in fp32
 
 export const RTX_4090: Accelerator = {
-  flopsPerSecond: { fp32: 82.6e12, tf32: 82.6e12, bf16: 165.2e12 },
+  flopsPerSecond: { fp32: 82.6e12, tf32: 82.6e12, bf16: 165.2e12, fp16: 165.2e12 },
   fp64FlopsPerSecond: 1.29e12,
   bytesPerSecond: 1008e9,
   memoryBytes: mib(24564),
@@ -120,7 +120,7 @@ export const RTX_4090: Accelerator = {
   asked: 'rtx4090',
 }
 export const RTX_3090: Accelerator = {
-  flopsPerSecond: { fp32: 35.6e12, tf32: 35.6e12, bf16: 71e12 },
+  flopsPerSecond: { fp32: 35.6e12, tf32: 35.6e12, bf16: 71e12, fp16: 71e12 },
   fp64FlopsPerSecond: 0.556e12,
   bytesPerSecond: 936e9,
   memoryBytes: mib(24576),

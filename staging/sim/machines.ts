@@ -56,7 +56,7 @@ const PCIE_5 = duplex(48.8e9)
 export const pcieBytesPerSecond = (generation: number): number => 12.2e9 * 2 ** (generation - 3)
 
 const bytesMoved = (s: CallShapes): number =>
-  [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.bf16 ? dtypeBytes.bf16 : dtypeBytes.f32)
+  [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.half ? dtypeBytes[s.half] : dtypeBytes.f32)
 
 /** A product in 16 bits converts its weight in a launch of its own, unless the step lays it out: it reads one type, writes the other, reads that. */
 const convertedBytes = (def: OpDef, s: CallShapes): number => {
@@ -82,10 +82,10 @@ export const roofline = (a: Accelerator, precision: Precision): Machine['seconds
   const onTensorCores = precision === 'fp32' ? 0 : COMPUTE_EFFICIENCY * tensor
   return (kind, attrs, s) => {
     const def = opDef(kind)
-    const isTensor = def.dense === true && onTensorCores > 0 && (s.bf16 === true || precision === 'tf32')
+    const isTensor = def.dense === true && onTensorCores > 0 && (s.half !== undefined || precision === 'tf32')
     const ofGradient = kind.endsWith('_bwd_weights') ? WEIGHT_GRADIENT_EFFICIENCY / COMPUTE_EFFICIENCY : 1
     const flopsPerSecond = isTensor ? Math.max(ofGradient * onTensorCores, onCores) : onCores
-    const converting = isTensor && s.bf16 && !s.laid ? a.launchSeconds + convertedBytes(def, s) / usable : 0
+    const converting = isTensor && s.half && !s.laid ? a.launchSeconds + convertedBytes(def, s) / usable : 0
     return (
       a.launchSeconds +
       converting +

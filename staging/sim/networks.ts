@@ -121,7 +121,7 @@ export const overNetwork =
     const exchange = (kind: string, attrs: AnyAttrs, s: CallShapes): number => {
       const elements = exchanged(kind, s.ins).reduce((n, own) => n + elementsOf(own), 0)
       if (elements === 0) return 0
-      const bytes = elements * dtypeBytes[s.bf16 ? 'bf16' : m.device.dtype]
+      const bytes = elements * dtypeBytes[s.half ?? m.device.dtype]
       return ROW_EXCHANGES.includes(kind)
         ? rowSeconds(network, kind, attrs, s.ins[0]![2] ?? 1, bytes)
         : exchangeSeconds(network, kind, attrs['ranks'] ?? ranks, elements, bytes)

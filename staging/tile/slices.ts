@@ -322,7 +322,10 @@ const rowsOf = (graph: Graph, op: Op, { B, H, W }: Grid): Either<TileError, Slic
     return [from * ROWS, Math.min(rows, to * ROWS)]
   })
   const slices: Slices = { B: parts, H: one('H'), W: one('W') }
-  return E.right({ body: [{ op: op.id, slices: mapped(op.ins, () => slices) }], keeps: [] })
+  return E.right({
+    body: [{ op: op.id, slices: mapped(op.ins, (_, i) => (inputDef(opDef(op.kind), i).dims === 'as input 0' ? slices : null)) }],
+    keeps: [],
+  })
 }
 
 const slicedAlong = (

@@ -40,7 +40,7 @@ export interface Facts {
 }
 
 const accessOf = (op: Op, graph: Graph, def: OperandDef, value: number): AccessMap | null => {
-  if (def.role === 'whole') return opDef(op.kind).byRows ? pointwise : null
+  if (def.role === 'whole') return opDef(op.kind).byRows && def.dims === 'as input 0' ? pointwise : null
   const shapes = { ins: mapped(op.ins, (v) => graph.values[v]!.shape), outs: mapped(op.outs, (v) => graph.values[v]!.shape) }
   return ofBand(graph, op, value, def.access ? def.access(op.attrs as never, shapes) : pointwise)
 }

@@ -3,7 +3,7 @@
 import { mapped } from '../core/mapped'
 import { isLeft } from 'fp-ts/Either'
 import { type Element, elementOf } from '../ops/elements'
-import { attrsCodec, inputDef, type OpDef, outputDef, shapeText } from '../ops/op'
+import { attrsCodec, HALVES, inputDef, isHalf, type OpDef, outputDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
 import { type DType, floatOf, type Graph, isFed, isLaid, isPersistent, type Op, type Value } from '../graph/graph'
 import { inWholeShapes, ranksFault } from '../graph/ranks'
@@ -62,7 +62,7 @@ const soundOp =
     return typed(graph, op, def) ?? shaped(graph, op, def)
   }
 
-/** Operands are stored as the op table says: those that may be bf16 all are or none is. */
+/** Operands are stored as the op table says: those that may be halves all are of one type or none is. */
 const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
   const operands = mapped(
     [
@@ -72,15 +72,16 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
     ({ v, element }) => ({ value: graph.values[v]!, element }),
   )
   const float = floatOf(graph)
-  const either =
-    operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype === 'bf16' ? 'bf16' : float
+  const stored = operands.find(({ element }) => element === 'either' || element === 'laid')?.value.dtype
+  const either = stored !== undefined && isHalf(stored) ? stored : float
   const legal: Readonly<Record<Element, readonly DType[]>> = {
     real: [float],
     i32: ['i32'],
     either: [either],
     bf16: ['bf16'],
+    f16: ['f16'],
     u8: ['u8'],
-    any: ['i32', 'bf16', float],
+    any: ['i32', ...HALVES, float],
     weight: [float],
     laid: [either],
   }
@@ -104,9 +105,13 @@ const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
 const ownGradient =
   (graph: Graph) =>
   (op: Op): Fault => {
-    const mutated = findOp(op.kind)?.mutates ?? []
+    const def = findOp(op.kind)!
+    const mutated = def.mutates ?? []
     const weight = mapped(mutated, (i) => op.ins[i]).find((v) => v !== undefined && graph.values[v]!.role === 'param')
-    const gradients = mapped(op.ins, (v) => graph.values[v]!).filter((v) => v.role === 'gradient')
+    const gradients = op.ins
+      .filter((_, i) => inputDef(def, i).dims === 'as input 0')
+      .map((v) => graph.values[v]!)
+      .filter((v) => v.role === 'gradient')
     if (weight === undefined || gradients.every((g) => g.gradOf === weight)) return undefined
     return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
   }

@@ -60,7 +60,8 @@ const tests = (): void => {
     for (const [precision, plan] of Object.entries(ofHopper))
       await trained(net, plan, { steps: 1 }).then(
         () => assert.unreachable(precision),
-        (e: Error) => assert.match(e.message, new RegExp(`compute capability 7\\.5 has no ${precision} products: use fp32`)),
+        (e: Error) =>
+          assert.match(e.message, new RegExp(`compute capability 7\\.5 has no ${precision} products: use fp16 or fp32`)),
       )
   })
 
@@ -83,7 +84,10 @@ const tests = (): void => {
     assert.match(said(), /^note: precision is tf32, as in PyTorch: [^\n]*--precision bf16 halves the memory of activations\n$/)
     assert.equal([said('fp32'), said('bf16')], ['', ''])
     capability('75')
-    assert.match(said(), /^note: precision is fp32: this GPU has no tf32 or bf16 products\n$/)
+    assert.match(
+      said(),
+      /^note: precision is fp32: this GPU has no tf32 or bf16 products; --precision fp16 uses its tensor cores\n$/,
+    )
   })
 
   test('the doctor asks for engines in the precisions of the GPU', () => {

@@ -21,7 +21,7 @@ import {
 import { compile } from '../../staging/compile'
 import { renderError } from '../../staging/core/errors'
 import { type Loss, training } from '../../staging/grad/grad'
-import { inBf16 } from '../../staging/grad/rewrite/bf16'
+import { inHalf } from '../../staging/grad/rewrite/half'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { decodeGraph, checkedGraph } from '../../staging/graph/codec'
 import { valueBytes, type DType, type Graph, type Value } from '../../staging/graph/graph'
@@ -55,8 +55,8 @@ const classifier = model(
   ),
 )
 const between = model([1, 3, 8, 8], seq(conv2d('c1', 4, 3), localResponseNorm(5), conv2d('c2', 4, 3)))
-const stored = inBf16(floats(classifier, crossEntropy))
-const cast = inBf16(floats(between, 'mse'))
+const stored = inHalf('bf16')(floats(classifier, crossEntropy))
+const cast = inHalf('bf16')(floats(between, 'mse'))
 
 test('activations and their gradients are bf16, all else is not', () => {
   assert.equal(checkedGraph(stored), right(stored))

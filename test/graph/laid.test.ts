@@ -2,7 +2,7 @@
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { inBf16 } from '../../staging/grad/rewrite/bf16'
+import { inHalf } from '../../staging/grad/rewrite/half'
 import { decodeGraph } from '../../staging/graph/codec'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
@@ -26,12 +26,12 @@ const all = (g: Graph): Graph => laidOut(g, new Set(readers(g).keys()))
 test('floats are laid out where that changes their order, bf16 wherever they are rounded', () => {
   const g = network()
   assert.equal(named(g), ['first.weight'])
-  assert.equal(named(inBf16(g)), ['first.weight', 'second.weight', 'third.weight'])
+  assert.equal(named(inHalf('bf16')(g)), ['first.weight', 'second.weight', 'third.weight'])
 })
 
 for (const [precision, g] of [
   ['fp32', network()],
-  ['bf16', inBf16(network())],
+  ['bf16', inHalf('bf16')(network())],
 ] as const)
   test(`in ${precision} the step that lays weights out is sound, and is the step as it was staged`, () => {
     const laid = all(g)
@@ -51,7 +51,7 @@ for (const [precision, g] of [
 
 test('what is laid out otherwise than activations are stored is refused', () => {
   const wide = all(network())
-  const narrow = all(inBf16(network()))
+  const narrow = all(inHalf('bf16')(network()))
   const with_ = (g: Graph, dtype: 'f32' | 'bf16'): unknown =>
     JSON.parse(JSON.stringify({ ...g, values: g.values.map((v) => (v.name.endsWith('.laid') ? { ...v, dtype } : v)) }))
   assert.ok(isLeft(decodeGraph(with_(wide, 'bf16'))))

@@ -12,7 +12,7 @@ import { type Graph, isPersistent } from '../../staging/graph/graph'
 import { asStaged } from '../../staging/graph/laid'
 import { asOne } from '../../staging/graph/ranks'
 import { type Counts, countsWithin, cutsIn, familiesOf, weightsInParts } from '../../staging/graph/weightparts'
-import { inBf16 } from '../../staging/grad/rewrite/bf16'
+import { inHalf } from '../../staging/grad/rewrite/half'
 import { toTape } from '../../staging/plan/tape'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { soundGraph } from '../../staging/verify/soundgraph'
@@ -65,7 +65,7 @@ test('parts are as many as the bytes of an operator need, up to blocks of 16 row
 
 for (const [precision, g] of [
   ['fp32', network()],
-  ['bf16', inBf16(network())],
+  ['bf16', inHalf('bf16')(network())],
 ] as const)
   test(`in ${precision} a step with weights in parts is sound, and is the step as it was staged`, () => {
     const split = inParts(g)

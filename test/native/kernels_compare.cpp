@@ -1,5 +1,5 @@
 // Every operator on the cpu device against the reference device: dense and strided, out of place and in place, twice
-// for the same bits, in f32 and in bf16; and the null device leaves everything alone. Built without the cpu device it holds the reference
+// for the same bits, in f32, bf16 and f16; and the null device leaves everything alone. Built without the cpu device it holds the reference
 // in f32 against itself in f64.
 #include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
@@ -16,14 +16,16 @@ constexpr KernelTable device = cpu::kernel;
 constexpr KernelTable device = ref::kernel;
 #endif
 
-/// Every second case in bf16, with and without gaps, in place and not. A convolution rounds once; an implementation may also round along
-/// the way.
+/// Every second case in bf16, the others in f16, with and without gaps, in place and not. A convolution rounds once; an implementation may
+/// also round along the way.
 void compare_narrow(Report& report, const Call& call, int i) {
+  const DType half = i % 2 == 0 ? DType::bf16 : DType::f16;
 #ifdef SPILLWAY_WITH_CPU
-  if (!cpu::has_bf16()) return;
+  if (half == DType::bf16 && !cpu::has_bf16()) return;
 #endif
-  if (i % 2 == 0 && may_be_narrow(call))
-    compare(report, call, {device, DType::bf16, i % 4 == 0 && !call.dense, i % 3 == 0 && call.in_place >= 0}, 1e-2);
+  if (may_be_narrow(call, half))
+    compare(report, call, {device, half, i % 4 < 2 && !call.dense, i % 3 == 0 && call.in_place >= 0},
+            half == DType::bf16 ? 1e-2 : F16_TOLERANCE);
 }
 
 /// The null device allows the calls that the others allow, and computes nothing.
@@ -46,9 +48,11 @@ void check_null(Report& report, const Call& call) {
 int main(int argc, char** argv) {
   ask_for(argc, argv);
   Report report;
-  if (is_asked("casts")) check_casts(report, ref::kernel, DType::f64);
+  for (const Casts& casts : {BF16_CASTS, F16_CASTS})
+    if (is_asked("casts")) check_casts(report, ref::kernel, DType::f64, casts);
 #ifdef SPILLWAY_WITH_CPU
-  if (is_asked("casts") && cpu::has_bf16()) check_casts(report, cpu::kernel, DType::f32);
+  if (is_asked("casts") && cpu::has_bf16()) check_casts(report, cpu::kernel, DType::f32, BF16_CASTS);
+  if (is_asked("casts")) check_casts(report, cpu::kernel, DType::f32, F16_CASTS);
 #endif
   for (const Generator& g : generators()) {
     Random r(2024);

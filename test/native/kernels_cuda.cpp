@@ -1,8 +1,8 @@
 // The cuda device's kernels against the reference: its own ones compiled for the host, or, with SPILLWAY_TEST_DEVICE=cuda,
-// all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits; the host's in f32 and bf16, a GPU's in one.
-// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32, bf16 those calls whose activations may be so; SPILLWAY_TEST_SHARE=20 runs one case
-// in twenty; SPILLWAY_TEST_PART=2/8 every eighth family from the second on; SPILLWAY_TEST_SECONDS ends well after so long, having run a
-// part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
+// all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits; the host's in f32, bf16 and f16, a GPU's in one.
+// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32, bf16 and fp16 those calls whose activations may be so; SPILLWAY_TEST_SHARE=20 runs
+// one case in twenty; SPILLWAY_TEST_PART=2/8 every eighth family from the second on; SPILLWAY_TEST_SECONDS ends well after so long, having
+// run a part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -76,9 +76,10 @@ struct Held {
 };
 
 std::vector<Held> held(bool on_device, const std::string& precision) {
-  constexpr Held NARROW{DType::bf16, BF16_TOLERANCE};
-  if (!on_device) return {{DType::f32, 1e-5}, NARROW};
+  constexpr Held NARROW{DType::bf16, BF16_TOLERANCE}, F16{DType::f16, F16_TOLERANCE};
+  if (!on_device) return {{DType::f32, 1e-5}, NARROW, F16};
   if (precision == "bf16") return {NARROW};
+  if (precision == "fp16") return {F16};
   return {precision == "tf32" ? Held{DType::f32, TF32_TOLERANCE, true} : Held{DType::f32, 1e-4}};
 }
 
@@ -145,7 +146,10 @@ int main(int argc, char** argv) {
   const double seconds = setting_of("SPILLWAY_TEST_SECONDS") ? std::atof(setting_of("SPILLWAY_TEST_SECONDS")) : 1e9;
   Report report;
   if (is_asked("divider")) check_divider(report);
-  if (is_asked("casts")) check_casts(report, table, DType::f32);
+  if (is_asked("casts")) {
+    check_casts(report, table, DType::f32, BF16_CASTS);
+    check_casts(report, table, DType::f32, F16_CASTS);
+  }
   std::map<uint32_t, Tried> tried;
   const Clock::time_point start = Clock::now();
   double allowed = 0;
@@ -161,7 +165,7 @@ int main(int argc, char** argv) {
         if (!table(uint32_t(call.kind)) || call.way != 0) continue;  // the others are the cpu device's
         const int before = report.failed();
         for (const Held& h : held(device != nullptr, precision))
-          if (h.dtype != DType::bf16 || may_be_narrow(call)) {
+          if (!ops::is_half(h.dtype) || may_be_narrow(call, h.dtype)) {
             check_call(report, call, table, h, i, tiles_random);
             if (device) check_ways(report, call, h);
           }

@@ -39,8 +39,8 @@ void in(const std::string& program, const char* precision, Engines engines = Eng
 
 int main(int, char** argv) {
   const std::string self = argv[0], program = self.substr(0, self.rfind('/') + 1) + "kernels_cuda";
-  for (const char* precision : {"fp32", "tf32", "bf16"}) test(precision, [&] { in(program, precision); });
-  for (const char* precision : {"fp32", "bf16"})
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16"}) test(precision, [&] { in(program, precision); });
+  for (const char* precision : {"fp32", "bf16", "fp16"})
     test((std::string("without engines in ") + precision).c_str(), [&] { in(program, precision, Engines::none); });
   return finish();
 }

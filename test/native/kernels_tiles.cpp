@@ -40,13 +40,14 @@ int main(int argc, char** argv) {
 #ifdef SPILLWAY_WITH_CPU
   settings.push_back({{cpu::kernel, DType::f32, true}, 1e-5});
   if (cpu::has_bf16()) settings.push_back({{cpu::kernel, DType::bf16, true}, BF16_TOLERANCE});
+  settings.push_back({{cpu::kernel, DType::f16, true}, F16_TOLERANCE});
 #endif
   for (const Generator& g : generators()) {
     Random r(99);
     for (int i = 0; i < g.cases(2); i++)
       for (const Call& call : g.draw(r).calls)
         for (const auto& [setting, tolerance] : settings)
-          if (tiles(call) && (setting.dtype != DType::bf16 || (i % 2 == 0 && may_be_narrow(call))))
+          if (tiles(call) && (!ops::is_half(setting.dtype) || (i % 2 == 0 && may_be_narrow(call, setting.dtype))))
             compare_tiled(report, call, setting, tolerance, r);
   }
   Random r(5);

@@ -7,7 +7,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
 import { devices } from '../../staging/devices'
-import { inBf16 } from '../../staging/grad/rewrite/bf16'
+import { inHalf } from '../../staging/grad/rewrite/half'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
 import { asStaged } from '../../staging/graph/laid'
@@ -49,7 +49,7 @@ const timed: Machine = {
 }
 const without: Machine = { ...timed, device: { ...devices.cuda, laysWeights: false } }
 
-const graph = inBf16(trainingGraph('resnet18', [16, 3, 224, 224]))
+const graph = inHalf('bf16')(trainingGraph('resnet18', [16, 3, 224, 224]))
 const pagesInCore = (machine: Machine): number => {
   const layout = inCoreLayout(graph, machine)
   return leastPages(layout.planned, layout.calls.length)

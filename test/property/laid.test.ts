@@ -5,7 +5,7 @@ import { isLeft, right } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { inBf16 } from '../../staging/grad/rewrite/bf16'
+import { inHalf } from '../../staging/grad/rewrite/half'
 import { laidOut, readers } from '../../staging/graph/laid'
 import { behindLaying } from '../../staging/planner/laying'
 import { assemble } from '../../staging/tile/segments'
@@ -27,7 +27,7 @@ for (const [device, precision] of [
     await fc.assert(
       fc.asyncProperty(cases, async ({ recipe, tiling }) => {
         const wide = trainingOf(recipe, on.device.dtype)
-        const graph = precision === 'bf16' ? inBf16(wide) : wide
+        const graph = precision === 'bf16' ? inHalf('bf16')(wide) : wide
         const weights = new Set(readers(graph).keys())
         const segments = assemble(graph, groupsOf(graph, tiling))
         if (weights.size === 0 || isLeft(segments)) return

@@ -48,7 +48,7 @@ const scratchOf = (way: string, dilation: number, bf16: boolean): { readonly scr
     [256, 512, 3, 3],
   ]
   const y = [2, 256, 32, 32]
-  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], bf16 }, 'f32')
+  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], ...(bf16 ? { half: 'bf16' as const } : {}) }, 'f32')
   return {
     scratch: native.ways({ device: 'cpu', ...c }).find((w) => w.name === way)!.workspace,
     operands: 4 * elementsOf(w) + (bf16 ? 2 : 4) * (elementsOf(x) + elementsOf(y)),

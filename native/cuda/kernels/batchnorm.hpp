@@ -258,8 +258,10 @@ struct Kernel<OpKind::bn_running> : OwnKernel {
     const auto a = BnRunningAttrs::read(c.attrs);
     const ops::Statistics<float> stats(c.ins[0]);
     float *const mean = floats(c.ins[1]), *const variance = floats(c.ins[2]);
+    const float* const finite = c.n_ins > 3 ? floats(c.ins[3]) : nullptr;
     const double momentum = a.momentum, keep = 1 - momentum, unbias = momentum / double(a.count > 1 ? a.count - 1 : 1);
     exec.each(c.ins[1].dims[0], [=] SPILLWAY_BOTH(uint32_t ch) {
+      if (finite && *finite == 0) return;
       mean[ch] = float(keep * double(mean[ch]) + momentum * stats.mean(ch));
       variance[ch] = float(keep * double(variance[ch]) + unbias * stats.squares(ch));
     });

@@ -1,4 +1,4 @@
-// Casts between bf16 and f32: a copy through floats, which rounds where it is stored.
+// Casts between 16-bit floats and f32: a copy through floats, which rounds where it is stored.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 
@@ -25,5 +25,13 @@ template <>
 struct Kernel<OpKind::to_bf16_grad> : Cast<float, StoredBf16> {};
 template <>
 struct Kernel<OpKind::from_bf16_grad> : Cast<StoredBf16, float> {};
+template <>
+struct Kernel<OpKind::to_f16> : Cast<float, StoredF16> {};
+template <>
+struct Kernel<OpKind::from_f16> : Cast<StoredF16, float> {};
+template <>
+struct Kernel<OpKind::to_f16_grad> : Cast<float, StoredF16> {};
+template <>
+struct Kernel<OpKind::from_f16_grad> : Cast<StoredF16, float> {};
 
 }  // namespace spillway::cuda

@@ -33,7 +33,7 @@ T* stored(const View& v) {
   return static_cast<T*>(v.data);
 }
 
-/// Checks the rules of the operator, in f32 and bf16, and the limit of elements: places have 32 bits.
+/// Checks the rules of the operator, in f32, bf16 and f16, and the limit of elements: places have 32 bits.
 template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = ops::check(c); !s.ok()) return s;

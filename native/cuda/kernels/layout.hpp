@@ -99,12 +99,9 @@ struct Kernel<OpKind::lay_out> : OwnKernel {
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
     for (uint32_t first = 0, end; first < n; first = end) {
-      const bool bf16 = ops::is_bf16(calls[first]);
-      for (end = first + 1; end < n && ops::is_bf16(calls[end]) == bf16;) end++;
-      if (bf16)
-        lay<StoredBf16>(exec, calls + first, end - first);
-      else
-        lay<float>(exec, calls + first, end - first);
+      const DType stored = ops::stored_type(calls[first]);
+      for (end = first + 1; end < n && ops::stored_type(calls[end]) == stored;) end++;
+      with_stored(stored, [&](auto t) { lay<decltype(t)>(exec, calls + first, end - first); });
     }
   }
   template <class T, class Exec>

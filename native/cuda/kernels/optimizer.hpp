@@ -71,8 +71,14 @@ template <class Rule, class Attrs>
 struct RuleOfStep {
   Attrs attrs;
   const StepContext* step;
+  const float* updates;
   const Rule* made;
-  SPILLWAY_BOTH Rule get() const { return Rule::counts ? *made : Rule(attrs, *step); }
+  /// Returns true if the step updates the weights, as `own` counts it then.
+  SPILLWAY_BOTH bool moves(StepContext& own) const {
+    own = *step;
+    return ops::update::moves(attrs, own, updates);
+  }
+  SPILLWAY_BOTH Rule get(const StepContext& own) const { return Rule::counts ? *made : Rule(attrs, own); }
 };
 
 template <OpKind kind, class Rule, class Attrs>
@@ -83,23 +89,30 @@ struct Update : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     run_together(exec, &c, 1);
   }
+  /// One launch for all calls that read the same number of the update.
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
-    update(exec, calls, n, std::make_index_sequence<ops::STATES<kind>>());
+    const auto updates = [&](uint32_t call) { return ops::updates_of<kind, float>(calls[call]); };
+    for (uint32_t first = 0, end; first < n; first = end) {
+      for (end = first + 1; end < n && updates(end) == updates(first);) end++;
+      update(exec, calls + first, end - first, std::make_index_sequence<ops::STATES<kind>>());
+    }
   }
   template <class Exec, size_t... S>
   static void update(Exec& exec, const KernelCall* calls, uint32_t n, std::index_sequence<S...>) {
     Rule* const made = static_cast<Rule*>(calls[0].workspace);
-    const RuleOfStep<Rule, Attrs> rule{Attrs::read(calls[0].attrs), exec.step(), made};
+    const RuleOfStep<Rule, Attrs> rule{Attrs::read(calls[0].attrs), exec.step(), ops::updates_of<kind, float>(calls[0]), made};
     if (Rule::counts)
       exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
-        if (ops::update::moves(rule.attrs, *rule.step, 0)) *made = Rule(rule.attrs, *rule.step);
+        StepContext own;
+        if (rule.moves(own)) *made = Rule(rule.attrs, own);
       });
     const StatesAt<kind> at(calls[0]);
-    each_of_tensors<2 + sizeof...(S)>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
-      if (!ops::update::moves(rule.attrs, *rule.step, 0)) return;
+    each_of_tensors<ops::FIRST_STATE<kind> + sizeof...(S)>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
+      StepContext own;
+      if (!rule.moves(own)) return;
       float none[sizeof...(S)] = {};
-      rule.get()(arrays[0][i], arrays[1][i], (at.operand[S] ? arrays[at.operand[S]][i] : none[S])...);
+      rule.get(own)(arrays[0][i], arrays[1][i], (at.operand[S] ? arrays[at.operand[S]][i] : none[S])...);
     });
   }
 };
@@ -113,6 +126,7 @@ SPILLWAY_UPDATES(SPILLWAY_UPDATE_KERNEL)
   template <>                                     \
   struct Kernel<OpKind::kind> : Update<OpKind::kind, ops::update::steered<float, ops::update::own>, Attrs> {};
 SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_KERNEL)
+SPILLWAY_SCALED_UPDATES(SPILLWAY_STEERED_KERNEL)
 #undef SPILLWAY_STEERED_KERNEL
 
 template <>

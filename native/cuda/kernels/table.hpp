@@ -42,8 +42,8 @@ constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t)
     return nullptr;
 }
 
-/// Returns true if the op table allows bf16 activations.
-constexpr bool may_be_bf16(OpKind kind) {
+/// Returns true if the op table allows 16-bit activations.
+constexpr bool may_be_half(OpKind kind) {
   for (const OpInfo& op : OP_TABLE) {
     if (op.wire != uint16_t(kind)) continue;
     for (const auto* operands : {op.ins, op.outs})
@@ -56,9 +56,10 @@ constexpr bool may_be_bf16(OpKind kind) {
 /// The stored type of a checked call, taken from its activations.
 template <class Exec, OpKind kind>
 void run_stored(Exec& exec, const KernelCall& c) {
-  if constexpr (may_be_bf16(kind))
-    if (ops::is_bf16(c)) return Kernel<kind>::template run<StoredBf16>(exec, c);
-  Kernel<kind>::template run<float>(exec, c);
+  if constexpr (may_be_half(kind))
+    with_stored(ops::stored_type(c), [&](auto t) { Kernel<kind>::template run<decltype(t)>(exec, c); });
+  else
+    Kernel<kind>::template run<float>(exec, c);
 }
 
 template <class Exec, OpKind kind>

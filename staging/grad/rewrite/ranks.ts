@@ -18,7 +18,7 @@ import { BETWEEN, counting, isUpdate, mergedOver, readsMoments, sharesOf } from 
 import { elementsOf } from '../../core/box'
 import { clipValues } from '../../ops/clip'
 import { partOf } from '../../ops/collective'
-import { meanOverSteps } from '../../ops/optimizer'
+import { meanOverSteps, statesOf } from '../../ops/optimizer'
 import { listedAttrs } from '../../ops/op'
 import { opDef } from '../../ops/registry'
 
@@ -67,11 +67,11 @@ const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard'])
   const readers = new Map<ValueId, number>()
   for (const op of g.ops) for (const v of op.ins) readers.set(v, (readers.get(v) ?? 0) + 1)
   for (const op of g.ops) {
-    const [weight, first, ...states] = op.ins
+    const [weight, first] = op.ins
     if (!isUpdate(op.kind) || elementsOf(g.values[weight!]!.shape) < LEAST_SHARED) continue
     ops.add(op)
     taken.add(weight!)
-    for (const v of states) parts.add(v)
+    for (const v of statesOf(op)) parts.add(v)
     let gradient = first!
     for (let made = maker.get(gradient); made && readers.get(gradient) === 1; made = maker.get(gradient)) {
       const before = elementwise(made)

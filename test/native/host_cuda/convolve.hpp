@@ -11,10 +11,11 @@ using Four = std::array<int64_t, 4>;
 
 struct Tensor {
   Four dims{}, strides{};
-  bool narrow = false, is_virtual = false;
+  Number number = Number::f32;
+  bool is_virtual = false;
   int64_t id = 0, alignment = 1;
   int64_t at(int64_t a, int64_t b, int64_t c, int64_t d) const { return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]; }
-  int64_t bytes() const { return (at(dims[0] - 1, dims[1] - 1, dims[2] - 1, dims[3] - 1) + 1) * (narrow ? 2 : 4); }
+  int64_t bytes() const { return (at(dims[0] - 1, dims[1] - 1, dims[2] - 1, dims[3] - 1) + 1) * bytes_of(number); }
 };
 
 struct Window {
@@ -29,7 +30,7 @@ inline std::vector<double> unpacked(const Tensor& t, const void* at, Rounding r)
   for (int64_t a = 0; a < t.dims[0]; a++)
     for (int64_t c = 0; c < t.dims[2]; c++)
       for (int64_t d = 0; d < t.dims[3]; d++)
-        for (int64_t b = 0; b < t.dims[1]; b++) values.push_back(double(factor(read_number(at, t.at(a, b, c, d), t.narrow), r)));
+        for (int64_t b = 0; b < t.dims[1]; b++) values.push_back(double(factor(read_number(at, t.at(a, b, c, d), t.number), r)));
   return values;
 }
 

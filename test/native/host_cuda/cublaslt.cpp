@@ -22,7 +22,7 @@ struct Product {
 struct Layout {
   cudaDataType type;
   int64_t rows, columns, lead;
-  bool narrow() const { return type == CUDA_R_16BF; }
+  Number number() const { return type == CUDA_R_16BF ? Number::bf16 : type == CUDA_R_16F ? Number::f16 : Number::f32; }
 };
 struct Preference {
   uint64_t workspace = 0;
@@ -74,11 +74,11 @@ bool sizes_of(const Product& p, const Layout& a, const Layout& b, const Layout& 
   const bool ta = p.a == CUBLAS_OP_T, tb = p.b == CUBLAS_OP_T;
   s = {ta ? a.columns : a.rows, tb ? b.rows : b.columns, ta ? a.rows : a.columns};
   return (tb ? b.columns : b.rows) == s.k && d.rows == s.m && d.columns == s.n && a.lead >= a.rows && b.lead >= b.rows &&
-         d.lead >= d.rows && a.narrow() == b.narrow();
+         d.lead >= d.rows && a.number() == b.number();
 }
 
 uint64_t workspace_of(uint64_t which, int64_t m) { return which == 0 ? 0 : 2048 + uint64_t(m) * 4; }
-uint64_t bytes_of(const Layout& l) { return uint64_t((l.columns - 1) * l.lead + l.rows) * (l.narrow() ? 2 : 4); }
+uint64_t bytes_of(const Layout& l) { return uint64_t((l.columns - 1) * l.lead + l.rows) * uint64_t(bytes_of(l.number())); }
 
 struct Work {
   Product p;
@@ -100,9 +100,9 @@ void multiply(const Work& w) {
     for (int64_t m = 0; m < w.s.m; m++) {
       double sum = 0;
       for (int64_t k = 0; k < w.s.k; k++)
-        sum += double(factor(read_number(w.pa, at(w.a, w.p.a == CUBLAS_OP_T, m, k), w.a.narrow()), r)) *
-               double(factor(read_number(w.pb, at(w.b, w.p.b == CUBLAS_OP_T, k, n), w.b.narrow()), r));
-      store_number(w.pd, n * w.d.lead + m, w.d.narrow(), float(sum));
+        sum += double(factor(read_number(w.pa, at(w.a, w.p.a == CUBLAS_OP_T, m, k), w.a.number()), r)) *
+               double(factor(read_number(w.pb, at(w.b, w.p.b == CUBLAS_OP_T, k, n), w.b.number()), r));
+      store_number(w.pd, n * w.d.lead + m, w.d.number(), float(sum));
     }
 }
 
@@ -153,7 +153,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* into, cudaDataType type, uint64_t rows, uint64_t columns, int64_t lead) {
   ENTER("cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED)
-  if (type != CUDA_R_32F && type != CUDA_R_16BF) return CUBLAS_STATUS_INVALID_VALUE;
+  if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F) return CUBLAS_STATUS_INVALID_VALUE;
   made<Layout>(state().layouts, into, {type, int64_t(rows), int64_t(columns), lead});
   return CUBLAS_STATUS_SUCCESS;
 }

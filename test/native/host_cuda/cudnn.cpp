@@ -155,7 +155,8 @@ Tensor tensor_of(const Descriptor& d) {
   const auto dims = d.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS), strides = d.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
   std::copy_n(dims.begin(), 4, t.dims.begin());
   std::copy_n(strides.begin(), 4, t.strides.begin());
-  t.narrow = d.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT) == CUDNN_DATA_BFLOAT16;
+  const auto type = d.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
+  t.number = type == CUDNN_DATA_BFLOAT16 ? Number::bf16 : type == CUDNN_DATA_HALF ? Number::f16 : Number::f32;
   t.is_virtual = d.one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
   t.id = d.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
   t.alignment = d.one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1);
@@ -255,10 +256,10 @@ bool meaning_of(const Descriptor& graph, Meaning& m) {
 /// so.
 bool supported(const Meaning& m) {
   if (std::getenv("SPILLWAY_HOST_CUDA_NO_ENGINES")) return false;
-  if (m.x.narrow != m.y.narrow && !m.y.is_virtual) return false;
-  if (m.way == Way::weights && m.w.narrow != m.x.narrow && m.w.dims[2] * m.w.dims[3] > 1) return false;
-  if (m.way != Way::weights && m.w.narrow != m.x.narrow) return false;
-  if (m.fused() && (m.way != Way::forward || m.slope != 0 || (m.has_bias && m.bias.narrow != m.x.narrow))) return false;
+  if (m.x.number != m.y.number && !m.y.is_virtual) return false;
+  if (m.way == Way::weights && m.w.number != m.x.number && m.w.dims[2] * m.w.dims[3] > 1) return false;
+  if (m.way != Way::weights && m.w.number != m.x.number) return false;
+  if (m.fused() && (m.way != Way::forward || m.slope != 0 || (m.has_bias && m.bias.number != m.x.number))) return false;
   const bool depthwise = m.w.dims[1] == 1 && m.x.dims[1] > 1;
   if (depthwise && m.window.dilation[0] > 1) return false;
   return packed_channels_last(m.w) && m.w.dims[2] <= 11;
@@ -318,11 +319,11 @@ void write(const Meaning& m, const std::vector<double>& made, void* into, const 
       for (int64_t c = 0; c < t.dims[2]; c++)
         for (int64_t d = 0; d < t.dims[3]; d++, i++) {
           double value = made[i];
-          if (m.has_bias) value += double(read_number(bias, b, m.bias.narrow));
+          if (m.has_bias) value += double(read_number(bias, b, m.bias.number));
           if (m.rectified && value <= 0) value *= m.slope;
           float stored = float(value);
           if (loose_run % 2 == 1) stored = of_bits(bits_of(stored) ^ 1);  // the last bit comes as it comes
-          store_number(into, t.at(a, b, c, d), t.narrow, stored);
+          store_number(into, t.at(a, b, c, d), t.number, stored);
         }
 }
 
@@ -333,7 +334,7 @@ struct Places {
 
 void compute(Engine e, const Meaning& m, const Places& at, uint64_t loose_run) {
   scribble(at.workspace, workspace_of(e, m));
-  const bool narrow = m.x.narrow;
+  const bool narrow = m.x.number != Number::f32;
   const Rounding r = e.kind == Engine::tensor_core && !narrow ? Rounding::tf32
                      : e.kind == Engine::down_converts        ? Rounding::coarse
                                                               : Rounding::none;

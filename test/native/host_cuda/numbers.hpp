@@ -1,4 +1,4 @@
-// Floats and bf16 as the imitated libraries read and store them, computed apart from the project's own code.
+// Floats, bf16 and f16 as the imitated libraries read and store them, computed apart from the project's own code.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -23,11 +23,17 @@ inline float rounded(float f, int kept) {
   return of_bits((bits + (1u << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped);
 }
 
-inline float read_number(const void* at, int64_t i, bool narrow) {
-  return narrow ? of_bits(uint32_t(static_cast<const uint16_t*>(at)[i]) << 16) : static_cast<const float*>(at)[i];
+enum class Number { f32, bf16, f16 };
+inline int64_t bytes_of(Number n) { return n == Number::f32 ? 4 : 2; }
+
+inline float read_number(const void* at, int64_t i, Number n) {
+  if (n == Number::f16) return float(static_cast<const _Float16*>(at)[i]);
+  return n == Number::bf16 ? of_bits(uint32_t(static_cast<const uint16_t*>(at)[i]) << 16) : static_cast<const float*>(at)[i];
 }
-inline void store_number(void* at, int64_t i, bool narrow, float f) {
-  if (narrow)
+inline void store_number(void* at, int64_t i, Number n, float f) {
+  if (n == Number::f16)
+    static_cast<_Float16*>(at)[i] = _Float16(f);
+  else if (n == Number::bf16)
     static_cast<uint16_t*>(at)[i] = uint16_t(bits_of(rounded(f, 16)) >> 16);
   else
     static_cast<float*>(at)[i] = f;

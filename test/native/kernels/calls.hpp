@@ -8,9 +8,10 @@
 #include <memory>
 #include <stdexcept>
 
-#include "core/bf16.hpp"
+#include "core/half.hpp"
 #include "core/kernel.hpp"
 #include "gen/ops.h"
+#include "ops/table.hpp"
 #include "test/native/kernels/arrays.hpp"
 
 namespace spillway::test {
@@ -85,22 +86,23 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
-/// The type that an operand is stored in: bf16 stands for a call in bf16, whose parameters and sums are f32.
+/// The type that an operand is stored in: a 16-bit type stands for a call on such activations, whose parameters and sums are f32.
 inline DType stored_type(const Call& call, size_t i, DType wanted) {
   if (call.operand(i).labels) return DType::i32;
   const OpInfo& op = *op_info(uint32_t(call.kind));
   const size_t ins = call.ins.size();
   const Element e = i < ins ? op.in(uint32_t(i)).element : op.out(uint32_t(i - ins)).element;
   if (e == Element::u8) return DType::u8;
-  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any || call.operand(i).laid)))
-    return DType::bf16;
-  return wanted == DType::bf16 ? DType::f32 : wanted;
+  if (e == Element::bf16) return DType::bf16;
+  if (e == Element::f16) return DType::f16;
+  if (!ops::is_half(wanted)) return wanted;
+  return e == Element::either || e == Element::any || call.operand(i).laid ? wanted : DType::f32;
 }
 
-/// Returns true if an operator takes activations as bf16.
-inline bool may_be_narrow(const Call& call) {
+/// Returns true if an operator takes activations in 16 bits.
+inline bool may_be_narrow(const Call& call, DType half = DType::bf16) {
   for (size_t i = 0; i < call.operands(); i++)
-    if (call.operand(i).tensor && stored_type(call, i, DType::bf16) == DType::bf16) return true;
+    if (call.operand(i).tensor && stored_type(call, i, half) == half) return true;
   return false;
 }
 
@@ -171,6 +173,8 @@ class Placed {
       static_cast<float*>(memory_.data())[i] = float(v);
     else if (view.dtype == DType::bf16)
       static_cast<Bf16*>(memory_.data())[i] = Bf16(v);
+    else if (view.dtype == DType::f16)
+      static_cast<F16*>(memory_.data())[i] = F16(v);
     else if (view.dtype == DType::u8)
       static_cast<uint8_t*>(memory_.data())[i] = uint8_t(v);
     else
@@ -181,6 +185,7 @@ class Placed {
     if (view.dtype == DType::f64) return static_cast<const double*>(memory_.data())[i];
     if (view.dtype == DType::f32) return static_cast<const float*>(memory_.data())[i];
     if (view.dtype == DType::bf16) return double(static_cast<const Bf16*>(memory_.data())[i]);
+    if (view.dtype == DType::f16) return double(static_cast<const F16*>(memory_.data())[i]);
     if (view.dtype == DType::u8) return static_cast<const uint8_t*>(memory_.data())[i];
     return static_cast<const int32_t*>(memory_.data())[i];
   }

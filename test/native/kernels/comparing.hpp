@@ -72,8 +72,9 @@ inline bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) 
 
 /// `repeats`: the same bits each time.
 inline void compare(Report& report, const Call& call, const Setting& setting, double tolerance, bool repeats = true) {
-  std::string what = name_of(call) + (setting.dtype == DType::bf16 ? " in bf16" : "") + (setting.gaps ? " with gaps" : "") +
-                     (setting.in_place ? " in place" : "") + (call.way ? " way " + std::to_string(call.way) : "");
+  std::string what = name_of(call) + (ops::is_half(setting.dtype) ? std::string(" in ") + name_of(setting.dtype) : "") +
+                     (setting.gaps ? " with gaps" : "") + (setting.in_place ? " in place" : "") +
+                     (call.way ? " way " + std::to_string(call.way) : "");
   try {
     const std::vector<Array> got = run_whole(call, setting);
     const std::vector<Array> expected = reference(call, setting.dtype);

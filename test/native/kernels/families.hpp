@@ -9,13 +9,15 @@ namespace spillway::test {
 /// The reference in double: the peer of all others.
 inline std::vector<Array> reference(const Call& call) { return run_whole(call, {ref::kernel, DType::f64}); }
 
-/// If activations are bf16, the reference rounds its inputs and stores as the others do.
+/// If activations have 16 bits, the reference rounds its inputs and stores as the others do.
 inline std::vector<Array> reference(const Call& call, DType dtype) {
-  return dtype == DType::bf16 ? run_whole(call, {ref::kernel, DType::bf16}) : reference(call);
+  return ops::is_half(dtype) ? run_whole(call, {ref::kernel, dtype}) : reference(call);
 }
 
 /// The tolerance of results in bf16.
 constexpr double BF16_TOLERANCE = 2e-2;
+/// f16 has three bits more, and coarse numbers below 2^-14.
+constexpr double F16_TOLERANCE = 4e-3;
 /// Products of factors in TF32, against the size of their terms: cutting both off takes up to 2^-9 of a term.
 constexpr double TF32_TOLERANCE = 2e-3;
 

@@ -871,5 +871,191 @@ Family mask_fill_drawn(Random& r) {
 }
 const Listed mask_fill_drawn_listed{"mask_fill", mask_fill_drawn, 10};
 
+Family scale_gradient_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::scale_gradient, {}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 0, false, 0}},
+     {}}});
+}
+const Listed scale_gradient_drawn_listed{"scale_gradient", scale_gradient_drawn, 10};
+
+Family unscale_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::unscale, {}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 0, false, 0}},
+     {}}});
+}
+const Listed unscale_drawn_listed{"unscale", unscale_drawn, 10};
+
+Family adjust_scale_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{1, 1, 1, 1}, 1, false, Fill::positive}, {{3, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}},
+     {{OpKind::adjust_scale, {double(1), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {{3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, 0, false, -1, {0, 1}}},
+     {}},
+    {{{{1, 1, 1, 1}, 1, false, Fill::positive}, {{3, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}},
+     {{OpKind::adjust_scale, {double(3), double(2000)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {{3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, 0, false, -1, {0, 1}}},
+     {}},
+    {{{{1, 1, 1, 1}, 1, false, Fill::positive}, {{3, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}},
+     {{OpKind::adjust_scale, {double(2), double(2000)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {{4, Reach::all}, {5, Reach::all}, {6, Reach::all}}, 0, false, -1, {0, 1}}},
+     {}}});
+}
+const Listed adjust_scale_drawn_listed{"adjust_scale", adjust_scale_drawn, 30};
+
+Family sgd_scaled_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0), double(0), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0.5), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_scaled, {double(0.1), double(0.5), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}}});
+}
+const Listed sgd_scaled_drawn_listed{"sgd_scaled", sgd_scaled_drawn, 110};
+
+Family adam_scaled_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}}});
+}
+const Listed adam_scaled_drawn_listed{"adam_scaled", adam_scaled_drawn, 70};
+
+Family rmsprop_scaled_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}, {6, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5, 6}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(0), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}, {6, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5, 6}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_scaled, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}, {6, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5, 6}}},
+     {}}});
+}
+const Listed rmsprop_scaled_drawn_listed{"rmsprop_scaled", rmsprop_scaled_drawn, 110};
+
+Family nadam_scaled_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0.004), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::nadam_scaled, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0.004), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 3, 4, 5}}},
+     {}}});
+}
+const Listed nadam_scaled_drawn_listed{"nadam_scaled", nadam_scaled_drawn, 70};
+
+Family lion_scaled_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_scaled, {double(0.1), double(0.9), double(0.99), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_scaled, {double(0.1), double(0.9), double(0.99), double(0.5), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_scaled, {double(0.1), double(0.9), double(0.99), double(0.5), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_scaled, {double(0.1), double(0.9), double(0.99), double(0.5), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::lion_scaled, {double(0.1), double(0.9), double(0.99), double(0.5), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 3, 4}}},
+     {}}});
+}
+const Listed lion_scaled_drawn_listed{"lion_scaled", lion_scaled_drawn, 50};
+
 }  // namespace
 }  // namespace spillway::test
