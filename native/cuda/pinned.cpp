@@ -1,3 +1,4 @@
+// Filling the pages of pinned memory by threads, and registering it. In: bytes. Out: memory that the lanes of the GPU reach (pinned.hpp).
 #include "cuda/pinned.hpp"
 
 #include <sys/mman.h>

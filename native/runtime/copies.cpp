@@ -1,7 +1,7 @@
 // Worked example, asynchronous: COPY_OUT records "started" on compute, has the out lane wait for it, copies, records its
 // event there; its WAIT has the compute lane wait for the event. The host has only enqueued. By a thread: the thread has
-// the far lane wait for "started", brings each piece into a pinned bounce buffer, and writes it to the spill file, while the
-// pieces before it are still being written.
+// the far lane wait for "started", brings each piece into a pinned bounce buffer, and writes it to the spill file. Earlier
+// pieces may still be on their way to the file.
 #include "runtime/copies.hpp"
 
 #include <algorithm>

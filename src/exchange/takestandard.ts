@@ -1,6 +1,6 @@
-// Standardised weights, from ONNX nodes: (w − mean)/√(variance + eps) for each output channel, in single steps or as PyTorch's batch norm of the weight's
-// rows in training mode, also times a gain for each channel. In: a node that reads a weight. Out: the next part of the standardisation; false if the node is none. Invariant: only a
-// convolution reads the whole of it, which becomes its option `standardize`.
+// Standardised weights, from ONNX nodes: (w − mean)/√(variance + eps) for each output channel, also times a gain. They come in single steps, or as
+// PyTorch's batch norm of the weight's rows in training mode. In: a node that reads a weight. Out: the next part of the standardisation; false if the
+// node is none. Invariant: only a convolution reads the whole of it, which becomes its option `standardize`, with the gain in a layer behind it.
 import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
 import { axesOf, positive, type Reading, shortest } from './reading'

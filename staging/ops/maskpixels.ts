@@ -47,7 +47,7 @@ export const maskLabels = defineOp({
 export const maskFill = defineOp({
   kind: 'mask_fill',
   wire: 278,
-  bf16: 'may',
+  half: 'may',
   fields: { value: 'float' },
   anchor: 'out',
   inPlace: [0],
