@@ -67,7 +67,12 @@ const FAULTS = [
     'static int n = 0; if (n++ == 0) *step_here_ = step;',
   ),
   fault('a graph that is never given back', 'context.cpp', 'for (cudaGraphExec_t g : graphs_) cudaGraphExecDestroy(g);', ''),
-  fault('pinned memory that is never given back', 'context.cpp', 'for (void* p : pinned_) cudaFreeHost(p);', ''),
+  fault(
+    'pinned memory that is never given back',
+    'pinned.cpp',
+    'for (const AddressRange& range : registered_) cudaHostUnregister(range.data());',
+    '',
+  ),
   fault('the graph before the one that is asked for', 'context.cpp', 'uint32_t(graphs_.size() - 1)', 'uint32_t(0)'),
   fault(
     'a capture that other threads take part in',

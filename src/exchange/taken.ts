@@ -356,10 +356,12 @@ const outputName = (file: OnnxFile, wanted: string | undefined): Either<Spillway
     : E.left(file.refused(`no node has the output '${wanted}'; the outputs of the file: ${list}`))
 }
 
-/** The nodes that compute a value, in the order of the file. */
-const nodesOf = (file: OnnxFile, output: string): readonly NodeProto[] => {
-  const needed = new Set([output])
-  const nodes = [...(file.graph.node ?? [])].reverse().filter((n) => {
+/** The nodes that compute a chosen value, in the order of the file; all nodes without a choice. */
+const nodesOf = (file: OnnxFile, chosen: string | undefined): readonly NodeProto[] => {
+  const all = file.graph.node ?? []
+  if (chosen === undefined) return all
+  const needed = new Set([chosen])
+  const nodes = [...all].reverse().filter((n) => {
     const isNeeded = n.output?.some((v) => needed.has(v)) ?? false
     if (isNeeded) for (const v of n.input ?? []) needed.add(v)
     return isNeeded
@@ -394,7 +396,7 @@ export const takeOnnx = (file: OnnxFile, o: ImportChoice, found?: Map<string, st
       if (E.isLeft(tensor)) return tensor
       r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
     }
-    for (node of nodesOf(file, output.right)) {
+    for (node of nodesOf(file, o.output)) {
       try {
         takeNode(r, node)
       } catch (e) {

@@ -92,9 +92,9 @@ const tests = (): void => {
 
   test('the doctor asks for engines in the precisions of the GPU', () => {
     capability('75')
-    assert.equal(enginesOf(loadNative()), { asked: 3, own: [] })
+    assert.equal(enginesOf(loadNative()), { asked: 6, own: [] })
     capability('90')
-    assert.equal(enginesOf(loadNative()), { asked: 9, own: [] })
+    assert.equal(enginesOf(loadNative()), { asked: 12, own: [] })
   })
 
   test('a GPU of 9.0 computes in tf32 by default, and in the other precisions if asked', () => {

@@ -123,7 +123,7 @@ test('on the command line: --ignore-index', async () => {
   ])
   const [code, words] = await said('--loss', 'cross-entropy', '--ignore-index', '2147483648')
   assert.is(code, 2)
-  assert.match(words, /ignoreIndex is 2147483648; allowed: -2147483647 to 2147483647/)
+  assert.match(words, /ignoreIndex is 2147483648; allowed: -2147483648 to 2147483647/)
 })
 
 test.run()

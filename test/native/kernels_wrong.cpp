@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
   for (const Wrong& w : WRONG) {
     if (!is_asked(w.what)) continue;
     wrong = &w;
-    for (const Call& call : calls_of(w.kind, may_be_narrow)) {
+    for (const Call& call : calls_of(w.kind, [](const Call& c) { return may_be_narrow(c); })) {
       report.check(failures(call, {imitation::own_kernel, DType::bf16}, BF16_TOLERANCE) == 0,
                    std::string(w.what) + ": the right kernel is called wrong: " + name_of(call));
       report.check(failures(call, {wrong_kernel, DType::bf16}, BF16_TOLERANCE) == 1,

@@ -71,7 +71,7 @@ const Spoiled SPOILED[] = {
      }},
     {"residency 2: the record says", [](auto& t) { t.residencies[2].pages--; }},
     {"residency 2: unknown flags", [](auto& t) { t.residencies[2].flags = 4; }},
-    {"unknown element type", [](auto& t) { t.views[0].dtype = DType(5); }},
+    {"unknown element type", [](auto& t) { t.views[0].dtype = DType(6); }},
     {"rank 5", [](auto& t) { t.views[0].rank = 5; }},
     {"there is no buffer 7", [](auto& t) { t.views[0].buffer = 7; }},
     {"not a multiple of the element size", [](auto& t) { t.views[0].offset = 4; }},
