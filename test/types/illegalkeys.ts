@@ -114,7 +114,7 @@ const names: readonly Illegal[] = [
   compiler("stage(vgg, { machine: 'gpu' })", not('gpu', 'MachineName | undefined')),
   compiler("stage(vgg, { allocator: 'best' })", not('best', 'AllocatorName | undefined')),
   compiler("stage(vgg, { algorithms: 'fix' })", not('fix', '"fixed" | "measured" | "fastest" | undefined')),
-  compiler("stage(vgg, { precision: 'fp16' })", not('fp16', 'Precision | undefined')),
+  compiler("stage(vgg, { precision: 'fp8' })", not('fp8', 'Precision | undefined')),
   compiler("stage(vgg, { measure: 'last' })", not('last', '"first" | "while" | undefined')),
 ]
 
