@@ -16,7 +16,7 @@ import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { PAGE_FILE, runsPlace } from '../files/runs'
 import { shownPeakBytes } from '../machine/memory'
 import { DEVICES, type DeviceName, isDevice } from '../../staging/devices'
-import { showPercent, showSeconds, showSize } from '../report/format'
+import { plural, showPercent, showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
@@ -143,7 +143,7 @@ const slowText = ({ ownKernels, withoutGraphs }: TrainResult): readonly string[]
 ]
 
 const scaleText = ({ lossScale }: TrainResult): readonly string[] =>
-  lossScale ? [`  loss scale ${lossScale.scale}; ${lossScale.skipped} updates skipped after an overflow`] : []
+  lossScale ? [`  loss scale ${lossScale.scale}; ${plural(lossScale.skipped, 'update')} skipped after an overflow`] : []
 
 const ranksText = ({
   ranks,
