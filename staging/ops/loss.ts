@@ -53,7 +53,12 @@ const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; allowed: ${expected}`
 
 /** A factor for each pixel, [B,1,H,W]: 0 outside of a mask. Their mean is 1. */
-const factors: OperandDef = { ...data('factors', { B: same, C: reduce, H: same, W: same }), optional: true, float: true }
+const factors: OperandDef = {
+  ...data('factors', { B: same, C: reduce, H: same, W: same }),
+  optional: true,
+  float: true,
+  drawn: 'positive',
+}
 const factorsFit = (given: Sizes | undefined, x: Sizes) => (): string | undefined =>
   given && expectShape('the factors', given, labelsOf(x))()
 
