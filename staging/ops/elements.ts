@@ -9,7 +9,7 @@ import { type Half, inputDef, isHalf, type OpDef, type OperandDef } from './op'
  * u8      bytes, which only `from_bytes` reads
  * either  the graph's float type or a half, all such operands of a call alike
  * bf16    always bf16                    f16    always f16
- * any     whatever it is, all such operands of a call alike
+ * any     any type, the same for all such operands of a call
  * weight  real in PyTorch's order, or laid out as `laid` says
  * laid    as either, channels innermost
  */
