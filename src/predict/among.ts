@@ -13,7 +13,7 @@ import { encodePlan } from '../../staging/plan/codec'
 import type { DataSource } from '../data/open'
 import type { SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
-import { gathered, leads, type Rank } from '../ranks/rank'
+import { gather, isLeader, type Rank } from '../ranks/rank'
 import type { Staged } from '../stage/stage'
 import { CANCELLED } from './batches'
 import type { PredictOptions } from './options'
@@ -86,9 +86,9 @@ const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicte
           ),
         ),
         TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
-        TE.bind('others', ({ done }) => TE.tryCatch(() => gathered(rank, done.map(partOf)), deviceFailed)),
+        TE.bind('others', ({ done }) => TE.tryCatch(() => gather(rank, done.map(partOf)), deviceFailed)),
         TE.map(({ done, bytes, others }) =>
-          leads(rank)
+          isLeader(rank)
             ? predicted([...done, ...others.slice(1).flatMap(doneBy(ready.groups))], ready.description?.classes, bytes)
             : undefined,
         ),

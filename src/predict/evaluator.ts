@@ -22,7 +22,7 @@ import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
 import { PeakMemory } from '../machine/memory'
-import { leads, type Rank } from '../ranks/rank'
+import { isLeader, type Rank } from '../ranks/rank'
 import { givenBoth } from '../stage/given'
 import { untrustedPlan } from '../stage/planfile'
 import type { Details } from '../report/run'
@@ -141,7 +141,7 @@ const runEvaluation = (ready: Running): TaskEither<SpillwayError, Seen> =>
             : addAll(ready, sums, passOver(ready.data, held)(samples)),
         TE.flatMapTask(() => {
           const result = evaluated(ready, sums, memory)
-          return isShared && !leads(rank) ? async () => result : seen(ready, sums, result)
+          return isShared && !isLeader(rank) ? async () => result : seen(ready, sums, result)
         }),
       )
     },

@@ -11,7 +11,7 @@ const resumeHint = (directory: string): string =>
     : `no checkpoint was saved in ${directory} yet (see --checkpoint-every): the same command starts again from step 1`
 
 /** The saved state of a run that cannot write: a full disk, a failing one. */
-export const withKept =
+export const withSavedState =
   ({ checkpointDir }: TrainOptions) =>
   (e: SpillwayError): SpillwayError =>
     e.tag === 'FileRefused' && e.kind === 'output'
@@ -24,7 +24,7 @@ export const withKept =
         }
       : e
 
-export const cancelled = (
+export const cancelledAt = (
   { checkpointDir }: TrainOptions,
   stepsDone: number,
   { weights }: KeptWeights = {},
@@ -38,7 +38,7 @@ export const cancelled = (
       : {}),
 })
 
-export const notFinite = ({ checkpointDir }: TrainOptions, step: number, what: string): SpillwayError => ({
+export const nonfiniteError = ({ checkpointDir }: TrainOptions, step: number, what: string): SpillwayError => ({
   tag: 'Diverged',
   step,
   what,
@@ -58,12 +58,12 @@ export const endsEarly = (run: RunningSession): boolean => {
 }
 
 /** The end of a run that stops: signals that end a process cancel it, other reasons are a pause. */
-export const stopOf = ({ options: o }: RunningSession, stepsDone: number, kept: KeptWeights): SpillwayError => {
+export const stopError = ({ options: o }: RunningSession, stepsDone: number, kept: KeptWeights): SpillwayError => {
   const { stop, checkpointDir: directory } = o
   const why: unknown = stop?.reason
   // Without a signal here, another rank had one.
   if (stop?.aborted !== true || isEnding(why))
-    return { ...cancelled(o, stepsDone, kept), ...(isEnding(why) ? { signal: why } : {}), ...kept }
+    return { ...cancelledAt(o, stepsDone, kept), ...(isEnding(why) ? { signal: why } : {}), ...kept }
   const text = why instanceof Error ? why.message : String(why)
   return { tag: 'Stopped', stepsDone, why: text, ...(directory === undefined ? {} : { directory }), ...kept }
 }

@@ -3,49 +3,49 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
-import { cancelled, endsEarly } from './endings'
-import { asLeaderHas, isShared, judged, ownWeights } from './evaluations'
+import { cancelledAt, endsEarly } from './endings'
+import { leaderWeights, isShared, evaluatedWeights, differingWeights } from './ranks/evaluations'
 import { epochsAt, lossAt } from './length'
 import { type Found, metricOf } from './measured'
 import { type Measurement, standing } from './measurement'
-import { lent } from './opened'
-import { withWhole } from './parts'
-import { announce, wholeParts } from './ranks'
+import { lendDevice } from './opened'
+import { withWhole } from './ranks/parts'
+import { giveOrder, gatherParts } from './ranks/orders'
 import { describing } from './result'
-import { averagesOf, owesMeasurement, type RunningSession } from './running'
-import { saved } from './saves'
+import { averagesOf, isEvaluationDue, type RunningSession } from './running'
+import { saveState } from './saves'
 import type { Totals } from './totals'
 import { type Counted, saveWeights, type StateReader } from './weights'
 
 /** The metrics of the model after an epoch; undefined if the run is to stop before they are complete. */
-const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement | undefined> => {
+const evaluateRun = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement | undefined> => {
   const { evaluation, options: o, length, losses, held, listener, page, state, staged } = run
   const { epochs } = length
   if (!evaluation) return TE.right({ epoch, step, metrics: { loss: lossAt(losses, epochs!, step) } })
   return pipe(
-    wholeParts(staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
+    gatherParts(staged, held.session, o.evaluate?.weights === 'average' ? averagesOf(state) : []),
     TE.flatMap((whole) => {
       const { rank } = staged
-      const own = (parked: StateReader): StateReader => judged(o, state, withWhole(whole, parked), step)
+      const own = (parked: StateReader): StateReader => evaluatedWeights(o, state, withWhole(whole, parked), step)
       // The device holds the state again after an early end, too.
       const complete = (found: TaskEither<SpillwayError, Found>): TaskEither<SpillwayError, Found | undefined> =>
         TE.orElse((e: SpillwayError) =>
           e.tag === 'Cancelled' && endsEarly(run) ? TE.right<SpillwayError, Found | undefined>(undefined) : TE.left(e),
         )(found)
       if (!rank || !isShared(evaluation))
-        return lent<Found | undefined>(held, run)((parked) => complete(evaluation.run(own(parked))))
-      const names = ownWeights(o, staged.plan.graph, state)
+        return lendDevice<Found | undefined>(held, run)((parked) => complete(evaluation.run(own(parked))))
+      const names = differingWeights(o, staged.plan.graph, state)
       return pipe(
-        announce(rank, { what: 'evaluate', step, names }),
+        giveOrder(rank, { what: 'evaluate', step, names }),
         TE.flatMap(() =>
-          lent<Found | undefined>(
+          lendDevice<Found | undefined>(
             held,
             run,
-          )((parked) => complete(TE.flatMap(evaluation.run)(asLeaderHas(rank, names, own(parked))))),
+          )((parked) => complete(TE.flatMap(evaluation.run)(leaderWeights(rank, names, own(parked))))),
         ),
       )
     }),
-    TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
+    TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelledAt(o, step) : e)),
     TE.map((found) => {
       if (!found) return undefined
       const { loss, metrics, arenaPeakBytes, details } = found
@@ -60,12 +60,12 @@ const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEithe
 }
 
 /** Measures the model where that is due; the best weights are kept. */
-export const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
+export const evaluateIfDue = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, length, state, held, measured } = run
   const step = totals.losses.length
-  if (!owesMeasurement(run, measured, step)) return TE.right(undefined)
+  if (!isEvaluationDue(run, measured, step)) return TE.right(undefined)
   return pipe(
-    measuredBy(run, epochsAt(length.epochs!, step), step),
+    evaluateRun(run, epochsAt(length.epochs!, step), step),
     TE.flatMap((measurement) => {
       if (!measurement) return TE.right(undefined)
       measured.push(measurement)
@@ -75,7 +75,7 @@ export const measuredAt = (run: RunningSession, counted: Counted, totals: Totals
         saveBest === undefined
           ? TE.right(undefined)
           : pipe(
-              wholeParts(run.staged, held.session, averagesOf(state)),
+              gatherParts(run.staged, held.session, averagesOf(state)),
               TE.flatMapEither((whole) =>
                 saveWeights(
                   saveBest,
@@ -88,7 +88,7 @@ export const measuredAt = (run: RunningSession, counted: Counted, totals: Totals
               ),
               TE.map(() => undefined),
             ),
-        TE.flatMap(() => (o.keep?.best === undefined ? TE.right(undefined) : saved(run, counted, totals))),
+        TE.flatMap(() => (o.keep?.best === undefined ? TE.right(undefined) : saveState(run, counted, totals))),
       )
     }),
   )

@@ -52,7 +52,7 @@ export const averagesOf = ({ averages }: ModelState): readonly string[] => [...a
 export const totalsOf = ({ from }: Start): Totals => (from ? { ...from.totals, losses: from.losses } : NO_STEPS)
 
 /** Returns true if the model is to be measured after this step, and has not been. */
-export const owesMeasurement = (
+export const isEvaluationDue = (
   { options: o, length }: Pick<Start, 'options' | 'length'>,
   measured: readonly Measurement[],
   step: number,

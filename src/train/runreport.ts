@@ -61,7 +61,7 @@ interface Heard {
 }
 
 /** As an earlier process left it. */
-const heardBefore = ({ from, length: { epochs } }: Start): Heard => {
+const earlierEvents = ({ from, length: { epochs } }: Start): Heard => {
   const losses = [...(from?.losses ?? [])]
   const unknown = (): number[] => losses.map(() => Number.NaN)
   const past = epochs ? epochsAt(epochs, losses.length) : 0
@@ -140,7 +140,7 @@ const opened = (path: string, start: Start): Either<SpillwayError, Kept> => {
   const { staged, options: o, length, from, evaluation } = start
   const { epochs, steps } = length
   const stepsPerEpoch = epochs ? epochs.samples / epochs.batch : undefined
-  const heard = heardBefore(start)
+  const heard = earlierEvents(start)
   const part = planPart(staged)
   const began = new Date().toISOString()
   const recipe = factsOf(start.recorded ?? recordedOf(start))

@@ -7,17 +7,17 @@ import type { KeptWeights, SpillwayError } from '../errors/errors'
 import { LAST_FILE } from '../files/runs'
 import { optionsIn } from '../stage/identity'
 import { KEPT, saveCheckpoint } from './checkpoint'
-import { notFinite } from './endings'
+import { nonfiniteError } from './endings'
 import { standing } from './measurement'
-import { withWhole } from './parts'
-import { wholeParts } from './ranks'
+import { withWhole } from './ranks/parts'
+import { gatherParts } from './ranks/orders'
 import { writtenWeights } from './result'
 import { averagesOf, type RunningSession } from './running'
 import { scheduleText } from './schedules'
 import type { Totals } from './totals'
 import type { Counted } from './weights'
 
-export const saved = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
+export const saveState = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, identity, circumstances, state, held, staged, listener, length, status, measured } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
@@ -26,7 +26,7 @@ export const saved = (run: RunningSession, counted: Counted, totals: Totals): Ta
   if (checkpointDir === undefined || step === (status.saved ?? 0)) return TE.right(undefined)
   const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps), options: optionsIn(staged.plan.graph) }
   return pipe(
-    wholeParts(staged, held.session),
+    gatherParts(staged, held.session),
     TE.flatMapEither((whole) =>
       saveCheckpoint(
         checkpointDir,
@@ -42,7 +42,7 @@ export const saved = (run: RunningSession, counted: Counted, totals: Totals): Ta
     }),
     TE.orElse((e) => {
       if (e.tag !== 'Diverged') return TE.left(e)
-      if (o.onNonfinite !== 'continue') return TE.left(notFinite(o, e.step, e.what))
+      if (o.onNonfinite !== 'continue') return TE.left(nonfiniteError(o, e.step, e.what))
       o.onNote?.(`no checkpoint of step ${e.step}: ${e.what}`)
       return TE.right(undefined)
     }),
@@ -50,16 +50,16 @@ export const saved = (run: RunningSession, counted: Counted, totals: Totals): Ta
 }
 
 /** The file for the weights of a run that ends early. An earlier file of `save` stays if the run has a folder. */
-const placeOfKept = ({ folder, options }: RunningSession): string | undefined =>
+const endWeightsFile = ({ folder, options }: RunningSession): string | undefined =>
   folder === undefined ? options.save : join(folder, LAST_FILE)
 
 /** Writes the weights of a run that ends early. */
-export const keptWeights = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, KeptWeights> => {
+export const saveEndWeights = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, KeptWeights> => {
   const { staged, state, held, options } = run
-  const place = placeOfKept(run)
+  const place = endWeightsFile(run)
   if (place === undefined || totals.losses.length === 0) return TE.right({})
   return pipe(
-    wholeParts(staged, held.session, averagesOf(state)),
+    gatherParts(staged, held.session, averagesOf(state)),
     TE.flatMapEither((whole) =>
       writtenWeights(place, {
         ...{ staged, state, counted, totals },

@@ -18,68 +18,68 @@ import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import type { Checkpoint } from './checkpoint'
 import { forgetPlanning } from './device'
-import { isToStop, stopOf, withKept } from './endings'
-import { measuredAt } from './evaluating'
-import { sameEvaluations } from './evaluations'
+import { isToStop, stopError, withSavedState } from './endings'
+import { evaluateIfDue } from './evaluating'
+import { shareEvaluation } from './ranks/evaluations'
 import type { Listener } from './events'
 import { isEnough, metricOf } from './measured'
 import { type Measurement, standing } from './measurement'
-import { closed, filled, opened } from './opened'
+import { closeHeld, fillState, openHeld } from './opened'
 import type { TrainOptions } from './options'
-import { cutting, withWhole } from './parts'
+import { cuttingStore, withWhole } from './ranks/parts'
 import { reductionsOf } from './plateau'
-import { alike, begins, digestOf, ended, isOrderly, sameState, wholeParts } from './ranks'
+import { checkSameRun, shareStart, digestOf, giveEnd, isOrderly, shareState, gatherParts } from './ranks/orders'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import { withRunFolder } from './runfolder'
-import { averagesOf, owesMeasurement, type RunningSession, type RunStatus, totalsOf } from './running'
+import { averagesOf, isEvaluationDue, type RunningSession, type RunStatus, totalsOf } from './running'
 import { type RunPage, withPage } from './runreport'
-import { keptWeights, saved } from './saves'
+import { saveEndWeights, saveState } from './saves'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog } from './steplog'
-import { isDue, stepsFrom } from './steps'
+import { isDue, runSteps } from './steps'
 import { addRun, type Totals } from './totals'
-import { traced } from './traced'
+import { withCause } from './traced'
 import { lossWatch, type LossWatch } from './watch'
 import type { Counted } from './weights'
 
-const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
+const runChunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
   pipe(
-    stepsFrom(run, totals.losses.length),
+    runSteps(run, totals.losses.length),
     TE.map((metrics) => {
       const now = addRun(totals, metrics, run.memory.bytes())
       run.page.took(now, metrics)
       if (metrics.timeline) run.status.timeline = metrics.timeline
       return now
     }),
-    TE.tap((now) => measuredAt(run, counted, now)),
+    TE.tap((now) => evaluateIfDue(run, counted, now)),
     TE.tap((now) =>
-      isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saved(run, counted, now) : TE.right(undefined),
+      isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saveState(run, counted, now) : TE.right(undefined),
     ),
   )
 
 /** A run that is to stop is saved wherever it is. */
-const stopped = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> =>
+const saveAndStop = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> =>
   pipe(
-    saved(run, counted, totals),
-    TE.flatMap(() => keptWeights(run, counted, totals)),
-    TE.flatMap((kept) => TE.left(stopOf(run, totals.losses.length, kept))),
+    saveState(run, counted, totals),
+    TE.flatMap(() => saveEndWeights(run, counted, totals)),
+    TE.flatMap((kept) => TE.left(stopError(run, totals.losses.length, kept))),
   )
 
-const chunks =
+const runChunks =
   (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
   async () => {
     const { options: o, length, listener, measured } = run
     let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
     const isDone = ({ losses }: Totals): boolean =>
-      !owesMeasurement(run, measured, losses.length) && (losses.length === length.steps || isEnough(o, measured))
+      !isEvaluationDue(run, measured, losses.length) && (losses.length === length.steps || isEnough(o, measured))
     while (E.isRight(totals) && !isDone(totals.right)) {
       await listener.taken()
       const done: Totals = totals.right
-      if (isToStop(run)) return stopped(run, counted, done)()
+      if (isToStop(run)) return saveAndStop(run, counted, done)()
       // An earlier process ended its last evaluation early.
-      totals = owesMeasurement(run, measured, done.losses.length)
-        ? await TE.map(() => done)(measuredAt(run, counted, done))()
-        : await chunk(run, counted, done)()
+      totals = isEvaluationDue(run, measured, done.losses.length)
+        ? await TE.map(() => done)(evaluateIfDue(run, counted, done))()
+        : await runChunk(run, counted, done)()
     }
     return totals
   }
@@ -93,11 +93,14 @@ const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<Tra
 }
 
 /** After the steps, all ranks compare their results. */
-const parted = ({ staged: { plan, rank }, state, held }: RunningSession, result: TrainResult): TaskEither<SpillwayError, void> =>
+const compareResults = (
+  { staged: { plan, rank }, state, held }: RunningSession,
+  result: TrainResult,
+): TaskEither<SpillwayError, void> =>
   rank
     ? pipe(
         TE.fromEither(digestOf(plan.graph, state, held.session)),
-        TE.flatMap((digest) => ended(rank, { code: 0, digest, result })),
+        TE.flatMap((digest) => giveEnd(rank, { code: 0, digest, result })),
       )
     : TE.right(undefined)
 
@@ -105,15 +108,17 @@ const parted = ({ staged: { plan, rank }, state, held }: RunningSession, result:
 const lossesOf = ({ evaluation, measured }: RunningSession): readonly number[] =>
   evaluation ? measured.flatMap(({ metrics }) => metrics['loss'] ?? []) : []
 
-const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> => {
+const runToEnd = (run: RunningSession): TaskEither<SpillwayError, TrainResult> => {
   const kept = new Map<string, Uint8Array>()
   return pipe(
-    TE.fromIOEither(() => filled({ ...run, session: cutting(run.held.session, run.staged.plan.graph, kept) })),
+    TE.fromIOEither(() => fillState({ ...run, session: cuttingStore(run.held.session, run.staged.plan.graph, kept) })),
     TE.bindTo('begun'),
-    TE.tap(() => sameState(run.staged, run.state, run.held.session, kept)),
+    TE.tap(() => shareState(run.staged, run.state, run.held.session, kept)),
     TE.tapIO(() => () => kept.clear()),
-    TE.bind('totals', ({ begun }) => chunks(run, begun.counted)),
-    TE.bind('whole', () => wholeParts(run.staged, run.held.session, run.options.save === undefined ? [] : averagesOf(run.state))),
+    TE.bind('totals', ({ begun }) => runChunks(run, begun.counted)),
+    TE.bind('whole', () =>
+      gatherParts(run.staged, run.held.session, run.options.save === undefined ? [] : averagesOf(run.state)),
+    ),
     TE.flatMapEither(({ begun: { counted, table }, totals, whole }) =>
       trainResult({
         staged: run.staged,
@@ -130,7 +135,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         ownKernels: ownKernelsIn(run.staged),
       }),
     ),
-    TE.tap((result) => parted(run, result)),
+    TE.tap((result) => compareResults(run, result)),
     TE.tapIO(
       ({ losses }) =>
         () =>
@@ -139,7 +144,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
   )
 }
 
-const sampled = (): Either<never, PeakMemory> => {
+const samplePeakMemory = (): Either<never, PeakMemory> => {
   forgetPlanning()
   return E.right(new PeakMemory().start())
 }
@@ -161,25 +166,25 @@ const withTrace =
     return E.isRight(answer) && E.isLeft(written) ? written : answer
   }
 
-const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
+const runOnDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
   const { staged, options: o, from } = start
   const status: RunStatus = from ? { saved: from.step } : {}
   const losses = [...totalsOf(start).losses]
   const measured = [...(from?.measured ?? [])]
   return pipe(
     using(
-      sampled,
+      samplePeakMemory,
       (memory) => memory.stop(),
       (memory) =>
         using(
-          () => opened(staged, o),
-          closed(o),
+          () => openHeld(staged, o),
+          closeHeld(o),
           (held) =>
             using(
               () => openStepLog(o, staged, from?.step ?? 0, start.evaluation?.measures),
               (log) => log.close(),
               (log) =>
-                performed({
+                runToEnd({
                   ...start,
                   ...{ held, log, memory, status, listener, page, losses, measured },
                   watch: watchOf(start),
@@ -190,14 +195,14 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
     withTrace(start, status),
     TE.orElse((e) =>
       e.tag === 'Diverged' && o.onNonfinite !== 'continue'
-        ? traced(start, e, status.seconds ?? 0, reductionsOf(o.schedule, measured))
+        ? withCause(start, e, status.seconds ?? 0, reductionsOf(o.schedule, measured))
         : TE.left(e),
     ),
     // An end that is no rank's failure is told to all of them.
     TE.orElse((e) =>
       staged.rank && isOrderly(e)
         ? pipe(
-            ended(staged.rank, { code: exitCode(e) }),
+            giveEnd(staged.rank, { code: exitCode(e) }),
             TE.flatMap(() => TE.left(e)),
           )
         : TE.left(e),
@@ -207,16 +212,13 @@ const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<S
 
 /** After a run, estimated times are measured, for this share of the time of its steps. */
 const MEASURING_SHARE = 0.02
-const leftToMeasure =
+const measureMore =
   ({ machine }: Staged) =>
   ({ steps, resumedFrom, secondsPerStep }: TrainResult) =>
   (): void =>
     attempt(() => machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep))
 
-const recordedPlan = ({
-  staged: { plan, family = [plan] },
-  options: { checkpointDir },
-}: Start): Either<SpillwayError, unknown> =>
+const recordPlans = ({ staged: { plan, family = [plan] }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
   checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, family)
 
 const emitStart = ({ from, folder, length: { steps, epochs } }: Start, listener: Listener): void =>
@@ -231,15 +233,15 @@ const emitStart = ({ from, folder, length: { steps, epochs } }: Start, listener:
 /** A checkpoint with which nothing is left to do. */
 const finishedIn = (start: Start): Checkpoint | undefined => {
   const { from, length, options: o } = start
-  if (!from || owesMeasurement(start, from.measured, from.step)) return undefined
+  if (!from || isEvaluationDue(start, from.measured, from.step)) return undefined
   return from.step === length.steps || isEnough(o, from.measured) ? from : undefined
 }
 
 /** The other ranks hear where the run stands. */
-const announced = (start: Start): TaskEither<SpillwayError, unknown> =>
-  start.staged.rank ? begins(start.staged.rank, finishedIn(start) ? null : (start.from?.step ?? 0)) : TE.right(undefined)
+const announceStart = (start: Start): TaskEither<SpillwayError, unknown> =>
+  start.staged.rank ? shareStart(start.staged.rank, finishedIn(start) ? null : (start.from?.step ?? 0)) : TE.right(undefined)
 
-const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
+const finishOrRun = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
   const { staged, state, options: o } = start
   const finished = finishedIn(start)
   return finished
@@ -251,21 +253,21 @@ const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<S
             described: start.data.described,
           }),
         ),
-        TE.tap((result) => (staged.rank ? ended(staged.rank, { code: 0, result }) : TE.right(undefined))),
+        TE.tap((result) => (staged.rank ? giveEnd(staged.rank, { code: 0, result }) : TE.right(undefined))),
       )
     : pipe(
-        TE.fromEither(recordedPlan(start)),
-        TE.flatMap(() => sameEvaluations(start, o)),
-        TE.flatMap(() => onDevice(start, listener, page)),
-        TE.mapLeft(withKept(o)),
-        TE.tapIO(leftToMeasure(staged)),
+        TE.fromEither(recordPlans(start)),
+        TE.flatMap(() => shareEvaluation(start, o)),
+        TE.flatMap(() => runOnDevice(start, listener, page)),
+        TE.mapLeft(withSavedState(o)),
+        TE.tapIO(measureMore(staged)),
       )
 }
 
-const begun = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> =>
+const runAndReport = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIO(() => emitStart(start, listener)),
-    TE.flatMap(() => resultOf(start, listener, page)),
+    TE.flatMap(() => finishOrRun(start, listener, page)),
     TE.map((result) => (start.folder === undefined ? result : { ...result, runFolder: start.folder })),
     TE.tapIO((result) => () => listener.emit({ kind: 'end', result })),
   )
@@ -279,7 +281,7 @@ export const sessionTask = (
 ): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => readyOf(model, staged, o)),
-    TE.tap(alike),
+    TE.tap(checkSameRun),
     TE.flatMap((ready) =>
       using(
         () => lockOf(o),
@@ -287,10 +289,10 @@ export const sessionTask = (
         () =>
           pipe(
             TE.fromIOEither(() => startOf(ready)),
-            TE.tap(announced),
+            TE.tap(announceStart),
             TE.flatMap((start) =>
               withRunFolder(start, listener, (own, followed) =>
-                withPage(own, (page) => begun(own, page.listener(followed), page)),
+                withPage(own, (page) => runAndReport(own, page.listener(followed), page)),
               ),
             ),
           ),

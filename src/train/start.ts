@@ -15,7 +15,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { runsPlace } from '../files/runs'
 import { thisProcessor } from '../machine/processor'
-import { leads } from '../ranks/rank'
+import { isLeader } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
 import { checkedMode } from '../stage/mode'
 import { otherThanRecorded } from '../stage/recorded'
@@ -147,7 +147,7 @@ export const readyOf = (
     E.tap((run) => {
       const { notes, orderNote, samples = 0 } = run.data
       const order = orderNote !== undefined && samples > run.batch ? [orderNote] : []
-      if (staged.rank && !leads(staged.rank)) return E.right(undefined)
+      if (staged.rank && !isLeader(staged.rank)) return E.right(undefined)
       for (const text of [...notes, ...order, ...adviceFor({ graph: staged.plan.graph, ...run })]) o.onNote?.(text)
       return E.right(undefined)
     }),

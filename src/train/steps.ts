@@ -6,11 +6,11 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import type { RunMetrics, StepDone } from './device'
-import { cancelled, endsEarly, notFinite } from './endings'
+import { cancelledAt, endsEarly, nonfiniteError } from './endings'
 import { epochsAt, meanLoss } from './length'
 import { nextMeasured } from './measured'
 import { seedOf, type TrainOptions } from './options'
-import { announce } from './ranks'
+import { giveOrder } from './ranks/orders'
 import { reductionsIn, type RunningSession } from './running'
 import { rateFactor, ratesOfSteps } from './schedules'
 
@@ -47,7 +47,7 @@ const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, ste
 }
 
 /** The handling of a complete step; the run ends if the step cannot be logged, or its loss is not finite. */
-const stepped = (run: RunningSession, p: StepDone): void => {
+const recordStep = (run: RunningSession, p: StepDone): void => {
   const { options: o, held, log, status, listener, losses, length } = run
   status.seconds = p.seconds
   losses.push(p.loss)
@@ -66,17 +66,17 @@ const stepped = (run: RunningSession, p: StepDone): void => {
 }
 
 /** The steps until the next checkpoint; fewer when they are to stop. */
-export const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
+export const runSteps = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
   const { options: o, held, data, status, losses, length } = run
   const ends = (): boolean => status.nonfiniteStep !== undefined && o.onNonfinite !== 'continue'
-  const diverged = (): SpillwayError => notFinite(o, status.nonfiniteStep!, 'its loss is not finite')
+  const diverged = (): SpillwayError => nonfiniteError(o, status.nonfiniteStep!, 'its loss is not finite')
   const steps = stepsAtOnce(run, done)
   const reductions = reductionsIn(run)
   return o.signal?.aborted
-    ? TE.left(cancelled(o, done))
+    ? TE.left(cancelledAt(o, done))
     : pipe(
         TE.fromEither(ratesOfSteps({ ...o, reductions }, done + 1, steps, length.steps)),
-        TE.tap(() => announce(run.staged.rank, { what: 'run', firstStep: done + 1, steps, reductions })),
+        TE.tap(() => giveOrder(run.staged.rank, { what: 'run', firstStep: done + 1, steps, reductions })),
         TE.flatMap(
           (rates) => () =>
             held.session.run({
@@ -89,12 +89,12 @@ export const stepsFrom = (run: RunningSession, done: number): TaskEither<Spillwa
               isTraced: o.trace !== undefined,
               finishing: () => status.logError === undefined && !ends() && endsEarly(run),
               onProgress: (p) => {
-                if (p.kind === 'step') stepped(run, p)
+                if (p.kind === 'step') recordStep(run, p)
                 o.onProgress?.(p)
               },
             }),
         ),
-        TE.mapLeft((e) => status.logError ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, losses.length) : e)),
+        TE.mapLeft((e) => status.logError ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelledAt(o, losses.length) : e)),
         TE.filterOrElse(
           () => status.logError === undefined && !ends(),
           () => status.logError ?? diverged(),

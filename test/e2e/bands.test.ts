@@ -35,7 +35,7 @@ import {
 import { compileSegments } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { loadNative } from '../../src/device/native'
-import { bandOf } from '../../src/train/among'
+import { bandOf } from '../../src/train/ranks/among'
 import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
@@ -45,8 +45,8 @@ import { headOf, moduleText, openModule, type PlanModule } from '../../src/stage
 import { otherThanRecorded, recordedFor, recordPlan } from '../../src/stage/recorded'
 import { prepare, type Prepared } from '../../src/stage/prepare'
 import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
@@ -102,7 +102,7 @@ const session = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<E.Eithe
     undefined,
     staged,
     { ...RUN, ...o },
-    hearing(() => {}),
+    listen(() => {}),
   )()
 
 /** One process; in bands op by op, or as it is. */

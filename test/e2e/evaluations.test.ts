@@ -19,8 +19,8 @@ import { validation } from '../../src/predict/validation'
 import { loadNative } from '../../src/device/native'
 import { rankOf } from '../../src/ranks/rank'
 import { type Staged, stage, type StageOptions } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import type { TrainOptions } from '../../src/train/options'
 import { sessionTask } from '../../src/train/session'
 import { train } from '../../src/train/trainer'
@@ -170,7 +170,7 @@ const ranked = async (o: readonly TrainOptions[]) => {
       classes,
       { ...staged, rank: all[0]! },
       o[0]!,
-      hearing(() => {}),
+      listen(() => {}),
     ),
   )
   return { led, others: await Promise.all(others) }

@@ -34,8 +34,8 @@ import { machineNamed } from '../../src/machine/machine'
 import { rankOf } from '../../src/ranks/rank'
 import { prepare } from '../../src/stage/prepare'
 import { stage, stagePrepared, type StageAsked } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import { sessionTask } from '../../src/train/session'
 import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
@@ -175,7 +175,7 @@ test('a run goes on with another number of ranks where it is told so, as one pro
     undefined,
     four,
     { ...RUN, ...on },
-    hearing(() => {}),
+    listen(() => {}),
   )()
   assert.ok(E.isLeft(refused))
   assert.match(errorText(refused.left), "'fixed, 2 ranks' in the checkpoint and 'fixed, 4 ranks' now; --resume-ranks")
@@ -204,7 +204,7 @@ test('a rank whose data differ is refused before the first step, by what differs
     undefined,
     { ...staged, rank: all[0]! },
     RUN,
-    hearing(() => {}),
+    listen(() => {}),
   )()
   for (const e of [answer, await other]) {
     assert.ok(E.isLeft(e))

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import type { Link } from '../../../staging/graph/machine'
 import { comparedBy, type Elsewhere, slowest, slowestLink, type SlowestTimer } from '../../../src/machine/slowest'
 import { CPU_SAMPLES, type Timer } from '../../../src/machine/timing'
-import { timingRanks } from '../../../src/train/others'
+import { timingRanks } from '../../../src/train/ranks/answers'
 import { LINK } from '../../report/plans'
 
 const PLAIN = { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 }

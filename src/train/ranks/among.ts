@@ -6,31 +6,31 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Trainable } from '../../dsl'
-import { type DeviceName, devices } from '../../staging/devices'
-import { ranksOf } from '../../staging/graph/ranks'
-import { encodePlan } from '../../staging/plan/codec'
-import { tryLoadNative } from '../device/native'
-import { errorText, exitCode, type SpillwayError, usage } from '../errors/errors'
-import { deviceFailed, onDevice } from '../errors/exceptions'
-import type { MachineOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
-import { deviceBytes } from '../machine/memory'
-import { type Engine, engineFor } from '../ranks/engine'
-import { gpuOf, takeOwnGpu } from '../ranks/gpu'
-import { openMpi } from '../ranks/mpi'
-import { fromLeader, gathered, leads, type Rank, rankOf } from '../ranks/rank'
-import { givenBoth } from '../stage/given'
-import { untrustedPlan } from '../stage/planfile'
-import { describePlan, machineOptionsIn, type Staged } from '../stage/stage'
-import type { Listener } from './events'
+import type { Trainable } from '../../../dsl'
+import { type DeviceName, devices } from '../../../staging/devices'
+import { ranksOf } from '../../../staging/graph/ranks'
+import { encodePlan } from '../../../staging/plan/codec'
+import { tryLoadNative } from '../../device/native'
+import { errorText, exitCode, type SpillwayError, usage } from '../../errors/errors'
+import { deviceFailed, onDevice } from '../../errors/exceptions'
+import type { MachineOptions } from '../../machine/localmachine'
+import { machineNamed } from '../../machine/machine'
+import { deviceBytes } from '../../machine/memory'
+import { type Engine, engineFor } from '../../ranks/engine'
+import { gpuOf, takeOwnGpu } from '../../ranks/gpu'
+import { openMpi } from '../../ranks/mpi'
+import { fromLeader, gather, isLeader, type Rank, rankOf } from '../../ranks/rank'
+import { givenBoth } from '../../stage/given'
+import { untrustedPlan } from '../../stage/planfile'
+import { describePlan, machineOptionsIn, type Staged } from '../../stage/stage'
+import type { Listener } from '../events'
 import { followerTask } from './follower'
-import { type TrainOptions, withNotes } from './options'
-import { answering, type LastWord, otherProcesses, type Others, otherThreads, type Word } from './others'
-import { type Farewell, isOrderly, together } from './ranks'
-import type { TrainResult } from './result'
-import { sessionTask } from './session'
-import { withSets } from './sets'
+import { type TrainOptions, withNotes } from '../options'
+import { answerLeader, type LastRequest, otherProcesses, type Others, otherThreads, type Request } from './answers'
+import { type RunEnd, isOrderly, collective } from './orders'
+import type { TrainResult } from '../result'
+import { sessionTask } from '../session'
+import { withSets } from '../sets'
 
 /** The default share of processors for each rank of a machine. */
 export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
@@ -42,13 +42,13 @@ export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
   )
 
 /** Checks that ranks can meet on a device: GPUs need a library that carries bytes between them, and a GPU for each process. */
-export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError, void> =>
+export const checkRanks = (engine: Engine, device: DeviceName): Either<SpillwayError, void> =>
   pipe(
     engine.kind === 'mpi' && devices[device].isCard ? gpuOf(engine, process.env) : E.right(''),
     E.tap(() => E.right(takeOwnGpu())),
     E.flatMap(tryLoadNative),
     E.flatMap((native) => onDevice(() => native.carrier(device))),
-    E.mapLeft((e) => ofOne(engine, e)),
+    E.mapLeft((e) => withRank(engine, e)),
     E.flatMap((carrier) =>
       carrier && engine.kind === 'threads'
         ? E.left(
@@ -59,7 +59,7 @@ export const meets = (engine: Engine, device: DeviceName): Either<SpillwayError,
   )
 
 /** A process that finds no GPU may be one too many for its machine. */
-const ofOne = (engine: Engine, e: SpillwayError): SpillwayError =>
+const withRank = (engine: Engine, e: SpillwayError): SpillwayError =>
   engine.kind === 'mpi' && e.tag === 'DeviceFailed'
     ? { ...e, reason: `rank ${engine.rank}, number ${engine.at} of ${engine.here} on its machine: ${e.reason}` }
     : e
@@ -73,10 +73,10 @@ type Leading<A> = (
 
 // ---------------------------------------------------------------- processes
 
-const heardPlan = (
+const readLeaderPlan = (
   rank: Rank,
   o: MachineOptions,
-  { threads, plans }: Extract<LastWord, { readonly what: 'plan' }>,
+  { threads, plans }: Extract<LastRequest, { readonly what: 'plan' }>,
 ): Either<SpillwayError, Staged> =>
   pipe(
     // One for all, or one for each band of rows.
@@ -86,10 +86,10 @@ const heardPlan = (
     E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), rank })),
   )
 
-const handedOver =
+const sendPlan =
   (rank: Rank, threads: number) =>
   ({ plan, family = [plan] }: Staged): TaskEither<SpillwayError, void> =>
-    TE.asUnit(together(() => fromLeader<Word>(rank, { what: 'plan', threads, plans: family.map(encodePlan) })))
+    TE.asUnit(collective(() => fromLeader<Request>(rank, { what: 'plan', threads, plans: family.map(encodePlan) })))
 
 /** For a rank that does not lead: its inputs for the leader's plan. */
 export interface Following {
@@ -99,10 +99,10 @@ export interface Following {
 
 /** The time for a rank to end after a request: at least these seconds, and some steps. */
 const GRACE = { seconds: 10, steps: 3 } as const
-const ASKED = ['SIGINT', 'SIGTERM'] as const
+const END_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** A rank that was asked to end and waits for another that hangs ends all: it cannot end the step at hand. */
-const gracious = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
+const endAfterGrace = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
   let timer: NodeJS.Timeout | undefined
   const on = (signal: NodeJS.Signals): void => {
     const seconds = Math.max(GRACE.seconds, GRACE.steps * pace.seconds)
@@ -113,21 +113,21 @@ const gracious = ({ pace, communicator }: Rank): { readonly forget: () => void }
       communicator.abort(128 + constants.signals[signal])
     }, seconds * 1000).unref()
   }
-  ASKED.forEach((s) => process.on(s, on))
+  END_SIGNALS.forEach((s) => process.on(s, on))
   return {
     forget: () => {
       clearTimeout(timer)
-      ASKED.forEach((s) => process.removeListener(s, on))
+      END_SIGNALS.forEach((s) => process.removeListener(s, on))
     },
   }
 }
 
 /** A process that leaves without a word takes the others with it. */
-export const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
+export const abortOnExit = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
   const abort = (code: number): void => rank.communicator.abort(code || 1)
   return async () => {
     process.once('exit', abort)
-    const grace = gracious(rank)
+    const grace = endAfterGrace(rank)
     const answer = await work()
     grace.forget()
     if (E.isRight(answer) || isOrderly(answer.left)) {
@@ -141,50 +141,50 @@ export const watched = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): Task
 
 export type Processes = Extract<Engine, { readonly kind: 'mpi' }>
 
-const byProcesses = <A>(
+const trainInProcesses = <A>(
   engine: Processes,
   following: (threads: number) => Either<SpillwayError, Following>,
   threads: number,
   leading: Leading<A>,
-): TaskEither<SpillwayError, A | Farewell> =>
+): TaskEither<SpillwayError, A | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
-    TE.flatMap((rank) => watched<A | Farewell>(rank, asRank(rank, following, threads, leading))),
+    TE.flatMap((rank) => abortOnExit<A | RunEnd>(rank, runAsRank(rank, following, threads, leading))),
   )
 
 /** Memory differs a little from moment to moment. */
 const CLEARLY_LESS = 0.9
 /** All ranks report their memory: the leader plans for all. */
-const knowingLeast = (rank: Rank): TaskEither<SpillwayError, Rank> =>
+const withLeastMemory = (rank: Rank): TaskEither<SpillwayError, Rank> =>
   TE.tryCatch(async () => {
-    const all = await gathered(rank, deviceBytes(rank))
+    const all = await gather(rank, deviceBytes(rank))
     const bytes = Math.min(...all)
     return bytes < CLEARLY_LESS * all[0]! ? { ...rank, least: { rank: all.indexOf(bytes), bytes } } : rank
   }, deviceFailed)
 
 /** The role of this process among the others. */
-const asRank = <A>(
+const runAsRank = <A>(
   rank: Rank,
   following: (threads: number) => Either<SpillwayError, Following>,
   threads: number,
   leading: Leading<A>,
-): TaskEither<SpillwayError, A | Farewell> =>
+): TaskEither<SpillwayError, A | RunEnd> =>
   rank.rank === 0
     ? pipe(
-        knowingLeast(rank),
-        TE.flatMap((knowing) => leading(knowing, handedOver(rank, threads), otherProcesses(rank, threads))),
+        withLeastMemory(rank),
+        TE.flatMap((knowing) => leading(knowing, sendPlan(rank, threads), otherProcesses(rank, threads))),
       )
     : pipe(
         TE.fromEither(following(threads)),
-        TE.tap(() => knowingLeast(rank)),
+        TE.tap(() => withLeastMemory(rank)),
         TE.flatMap(({ machine, options }) =>
           pipe(
-            together(() => answering(rank, machine, threads)),
+            collective(() => answerLeader(rank, machine, threads)),
             TE.flatMap((word) =>
               word.what === 'end'
-                ? TE.right<SpillwayError, Farewell>(word)
+                ? TE.right<SpillwayError, RunEnd>(word)
                 : pipe(
-                    TE.fromEither(heardPlan(rank, machine, word)),
+                    TE.fromEither(readLeaderPlan(rank, machine, word)),
                     TE.flatMap((staged) => followerTask(staged, rank, options)),
                   ),
             ),
@@ -193,27 +193,27 @@ const asRank = <A>(
       )
 
 /** As one of several processes: the first plans, the others answer it until it has planned. */
-export const planningAmong = <A>(
+export const planAmong = <A>(
   engine: Processes,
   machine: MachineOptions,
   threads: number,
   planning: (rank: Rank, others: Others) => TaskEither<SpillwayError, A>,
-): TaskEither<SpillwayError, A | Farewell> =>
+): TaskEither<SpillwayError, A | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
     TE.flatMap((rank) =>
-      watched<A | Farewell>(
+      abortOnExit<A | RunEnd>(
         rank,
-        leads(rank)
+        isLeader(rank)
           ? pipe(
-              knowingLeast(rank),
+              withLeastMemory(rank),
               TE.flatMap((knowing) => planning(knowing, otherProcesses(rank, threads))),
-              TE.tap(() => together(() => fromLeader<Word>(rank, { what: 'end', code: 0 }))),
+              TE.tap(() => collective(() => fromLeader<Request>(rank, { what: 'end', code: 0 }))),
             )
           : pipe(
-              knowingLeast(rank),
-              TE.flatMap(() => together(() => answering(rank, machine, threads))),
-              TE.map((word): Farewell => ({ code: word.what === 'end' ? word.code : 0 })),
+              withLeastMemory(rank),
+              TE.flatMap(() => collective(() => answerLeader(rank, machine, threads))),
+              TE.map((word): RunEnd => ({ code: word.what === 'end' ? word.code : 0 })),
             ),
       ),
     ),
@@ -229,7 +229,7 @@ export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => 
   return { ...rest, ...describePlan(family[rank % bands.of]!, { ...machine, bands: { ...bands, at: rank % bands.of } }) }
 }
 
-const byThreads = <A>(
+const trainInThreads = <A>(
   ranks: number,
   following: (threads: number) => Either<SpillwayError, Following>,
   threads: number,
@@ -254,7 +254,7 @@ const byThreads = <A>(
           throw e
         }
       }
-      const others: Promise<Either<SpillwayError, Farewell>>[] = []
+      const others: Promise<Either<SpillwayError, RunEnd>>[] = []
       const handOver = (staged: Staged): TaskEither<SpillwayError, unknown> =>
         pipe(
           TE.fromEither(following(threads)),
@@ -270,15 +270,15 @@ const byThreads = <A>(
   )
 
 /** Trains in the role of this process. */
-export const among = <A>(
+export const trainAmong = <A>(
   engine: Engine,
   threads: number,
   following: (threads: number) => Either<SpillwayError, Following>,
   leading: Leading<A>,
-): TaskEither<SpillwayError, A | Farewell> =>
+): TaskEither<SpillwayError, A | RunEnd> =>
   engine.kind === 'threads'
-    ? byThreads(engine.ranks, following, threads, leading)
-    : byProcesses(engine, following, threads, leading)
+    ? trainInThreads(engine.ranks, following, threads, leading)
+    : trainInProcesses(engine, following, threads, leading)
 
 // ---------------------------------------------------------------- scripts
 
@@ -288,7 +288,7 @@ const scriptRank = (engine: Processes): Either<SpillwayError, Rank> => {
   ofScript ??= pipe(
     openMpi(engine),
     E.tap((rank) => {
-      gracious(rank)
+      endAfterGrace(rank)
       process.once('exit', (code) => (code === 0 ? rank.communicator.close() : rank.communicator.abort(code)))
       return E.right(rank)
     }),
@@ -297,7 +297,7 @@ const scriptRank = (engine: Processes): Either<SpillwayError, Rank> => {
 }
 
 /** The others wait for a rank that fails: it says why, and takes them with it. */
-const orAll =
+const abortOnError =
   <A>({ communicator }: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
   async () => {
     const answer = await work()
@@ -320,7 +320,7 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
             : `the plan is for ${ranksText(ranks)}: start them with mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
         ),
     ),
-    E.tap((found) => (found ? meets(found, staged.machine.device.name) : E.right(undefined))),
+    E.tap((found) => (found ? checkRanks(found, staged.machine.device.name) : E.right(undefined))),
     E.filterOrElse(
       () => (staged.plan.graph.bands?.of ?? 1) === (staged.family?.length ?? 1),
       () =>
@@ -331,7 +331,7 @@ const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayErro
 const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)
 
 /** All ranks end as the leader does. */
-const asLeader = (answer: TrainResult | Farewell): Either<SpillwayError, TrainResult> => {
+const leaderResult = (answer: TrainResult | RunEnd): Either<SpillwayError, TrainResult> => {
   if ('weightsSha256' in answer) return E.right(answer)
   const { result, code } = answer
   return result ? E.right(result) : E.left({ tag: 'DeviceFailed', reason: `rank 0 ended the run with exit code ${code}` })
@@ -363,11 +363,11 @@ export const scriptTask = (
               handOver(staged),
               TE.flatMap(() => sessionTask(model, { ...staged, rank }, options, listener)),
             )
-          if (engine.kind === 'threads') return byThreads(engine.ranks, following, threads, leading)
+          if (engine.kind === 'threads') return trainInThreads(engine.ranks, following, threads, leading)
           return pipe(
             TE.fromIOEither(() => scriptRank(engine)),
-            TE.flatMap((rank) => orAll(rank, asRank<TrainResult>(rank, following, threads, leading))),
-            TE.flatMapEither(asLeader),
+            TE.flatMap((rank) => abortOnError(rank, runAsRank<TrainResult>(rank, following, threads, leading))),
+            TE.flatMapEither(leaderResult),
             TE.tapIO((result) => () => (engine.rank === 0 ? undefined : listener.emit({ kind: 'end', result }))),
           )
         }),
