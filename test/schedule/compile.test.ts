@@ -11,6 +11,7 @@ import { type Plan, tilesOf, UNTILED } from '../../staging/plan/plan'
 import { strategies } from '../../staging/planner/strategies'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
+import { GATE } from '../full'
 import { trainingGraph } from '../golden/golden'
 import { samePad, Sketch } from '../graph/sketch'
 import { trained } from '../tile/trained'
@@ -74,7 +75,7 @@ const refusal = (graph: Graph, strategy: string, pages: number): Infeasible => {
 const smallestOf = (graph: Graph, strategy: string): number => pagesIn(refusal(graph, strategy, 1).smallestBytes)
 
 test('the smallest budget that is named works; one page less does not, and names the same', () => {
-  for (const graph of graphs)
+  for (const graph of GATE ? graphs : graphs.slice(0, 2))
     for (const strategy of strategies) {
       const pages = smallestOf(graph, strategy)
       assert.ok(planAt(graph, strategy, pages).peakPages <= pages)
