@@ -182,7 +182,7 @@ test('bands of pixels: kept, computed again, swapped, cut further', async () => 
 })
 
 /** The mean of the whole image beside it, at every place: its gradient is a sum over all bands. */
-test('what every band computes whole, and spreads over its rows', () =>
+test('ops that each band computes whole, and spreads over its rows', () =>
   same(
     {
       net: model(
@@ -214,7 +214,7 @@ test('updates shared out over a grid, and over bands alone', async () => {
   await same(c, { bands: 2, shard: 'gradients' }, ['in-core'])
 })
 
-test('the plans of all bands stand in one file; half of them, or others among them, are refused', async () => {
+test('one file holds the plans of all bands; missing or foreign ones are refused', async () => {
   const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
   const staged = stagedFor(c, { bands: 2, shares: 2 }, 'in-core')
   const read = got(untrustedPlans(plansText(staged.family!)))
@@ -232,7 +232,7 @@ test('the plans of all bands stand in one file; half of them, or others among th
   assert.match(refused([first!, other[1]!]), /plan 1 does not belong to band 1 of the same step/)
 })
 
-test('a rank of a grid that has another network, seed or length is refused before the first step, and one whose weights differ after the last', async () => {
+test('a rank with another network, seed or length is refused before the first step, and one with other weights after the last', async () => {
   const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
   const cuts = { bands: 2, shares: 2 }
   const [staged, other] = [stagedFor(c, cuts, 'in-core'), stagedFor({ ...c, net: classes(23, 17, 4, 5) }, cuts, 'in-core')]
@@ -288,7 +288,7 @@ test('a plan module carries the plans of all bands, and trains on as many ranks'
   assert.equal([result.weightsSha256, result.ranks], [(await together(staged)).weightsSha256, 4])
 })
 
-test('a run that goes on has the plans of all bands that it began with', () => {
+test('a resumed run has the first plans of all bands', () => {
   const p = preparedFor({ net: classes(23, 17, 4), loss: crossEntropy }, machine('cpu', { bands: 2 }))
   const resumes = mkdtempSync(join(root, 'recorded-'))
   const { family } = got(stagePrepared(p, { strategy: 'in-core' }))
@@ -339,8 +339,8 @@ const gradients = async (h: number, w: number): Promise<void> => {
   }
 }
 
-test('in double, bands agree with what is not cut', () => inDouble(61, 45))
-test('in double, gradients of bands are those of what is not cut', () => gradients(509, 389))
+test('in double precision, bands agree with the whole image', () => inDouble(61, 45))
+test('in double precision, gradients of bands are those of the whole image', () => gradients(509, 389))
 /** It takes minutes. */
 if (process.env['SPILLWAY_FULL']) {
   test('in double, larger', () => inDouble(509, 389))

@@ -136,7 +136,7 @@ const trainedStaged = async (plan: Staged): Promise<TrainResult> =>
   done(await trainTask(undefined, plan, { steps: STEPS, seed: 1 })())
 
 const cases = (): void => {
-  test('the device says what it is', () => {
+  test('the device reports its name', () => {
     assert.is(loadNative().deviceFacts('cuda').device, 'host cuda, sm_90')
   })
 

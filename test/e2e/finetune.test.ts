@@ -147,7 +147,7 @@ test('evaluating and predicting take the same file, with the same flags', async 
   )
 })
 
-test('the command line says which flag helps, and takes it', async () => {
+test('the command line names the flag that helps, and accepts it', async () => {
   const file = join(root, 'net.js')
   const dsl = JSON.stringify(join(__dirname, '../../src'))
   writeFileSync(

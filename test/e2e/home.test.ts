@@ -185,7 +185,7 @@ for (const name of fewOrAll([MIXED], ['momentum', 'two states of each', MIXED]))
     assert.is(r.arenaPeakBytes, r.peakBytes)
   })
 
-test('what is measured between epochs sees what is at home', async () => {
+test('evaluations between epochs read weights at home', async () => {
   const data = source({
     length: 4,
     read: (i) => ({ input: uniform(`x${i}`, [3, 8, 8], 1), target: uniform(`t${i}`, [4, 8, 8], 1) }),

@@ -70,7 +70,7 @@ test('the best weights of a run shorter than an epoch are saved; its loss is the
   assert.equal(measured, [{ epoch: 0, step: 3, metrics: { loss: losses.reduce((n, l) => n + l, 0) / 3 } }])
 })
 
-test('a resumed run goes on from an evaluation at the end of a shorter one', async () => {
+test('a resumed run continues after the last evaluation of a shorter one', async () => {
   const o = { data, evaluate: validation({ data }), checkpointDir: join(root, 'short') }
   await run({ steps: 2, ...o })
   assert.equal(at((await run({ steps: 8, resume: true, ...o }))[0]), [

@@ -99,7 +99,7 @@ test('initial weights are those of a plan with whole weights', async () => {
   assert.is(parts.weightsSha256, whole.weightsSha256)
 })
 
-test('a run goes on from parts to whole weights, and from whole weights to parts of a plan file', async () => {
+test('a run resumes from weights in parts to whole ones, and from whole ones to parts of a plan file', async () => {
   const [whole, parts] = [inCore(dense), squeezed(dense)]
   const file = join(root, 'parts.json')
   savePlan(file, parts.plan)

@@ -68,7 +68,7 @@ test('ranges of tiles become segments with their grid, cut inside a batch norm',
   assert.equal(layersOf(plan, 1), ['n2:bn_relu_apply', 'p2:max_pool', 'c3:conv2d_relu', 'gap:global_avg_pool'])
 })
 
-test('a checkpoint is held, and what lies before it is computed again', () => {
+test('a checkpoint is kept, and the values before it are recomputed', () => {
   const plan = staged(net, { checkpoints: ['c2', 'p2'] })
   const forward = plan.segments.filter((s) => s.phase === 'forward').map((s) => s.body.map((b) => plan.graph.ops[b.op]!.layer))
   assert.equal(forward, [

@@ -44,7 +44,7 @@ for (const [i, c] of looked.entries())
 
 for (const i of taken.keys()) test(`taken as by stage (${i})`, () => assert.equal(checked.errors(`legalAsync${i}`), []))
 
-test('a signal, or perhaps one, stands beside the other options', () => {
+test('an abort signal, or undefined, is accepted beside the other options', () => {
   assert.equal(checked.errors('signal'), [])
   assert.equal(checked.errors('maybe'), [])
   assert.is(checked.errors('wrong').length, 1)

@@ -164,7 +164,7 @@ const programs: Programs = Object.fromEntries([
 const checked = check(programs)
 const moduleOf = (module: string): PlanModule => runProgram(text(module))['plan'] as PlanModule
 
-test('a module is accepted beside the model that it was staged for, and gives its plan back', () => {
+test('a plan module compiles beside the model that it was staged for, and returns its plan', () => {
   assert.equal(
     ['tiled', 'swapped', 'frozen', 'large device'].flatMap((name) => checked.errors(name)),
     [],

@@ -168,7 +168,7 @@ const programs: Programs = Object.fromEntries([
 const checked = check(programs)
 const moduleOf = (module: string): PlanModule => runProgram(WHOLE + module)['plan'] as PlanModule
 
-test('a module is accepted beside the step that it was staged for, and gives its plan back', () => {
+test('a plan module compiles beside the step that it was staged for, and returns its plan', () => {
   for (const p of ['plain', 'run', 'byHand', 'resized', 'zoo']) assert.equal(checked.errors(p), [], p)
   for (const module of [plain, byHand]) {
     const opened = openModule(own, moduleOf(module))

@@ -39,7 +39,7 @@ const asked = (timer: SlowestTimer, ...calls: readonly (ReturnType<typeof conv> 
   return compared(timer).asked()
 }
 
-test('a call takes what it takes where it takes longest, be it here', () => {
+test('the time of a call is that of the slowest machine, this one included', () => {
   const before = on()
   const calls = asked(before, conv(16), relu(16))
   assert.is(calls.length, 2)
@@ -61,7 +61,7 @@ test('a call takes what it takes where it takes longest, be it here', () => {
   assert.is(compared(after, elsewhere).knowing(again, [told(slow)(again)]), undefined)
 })
 
-test('machines that are alike to a few hundredths change nothing', () => {
+test('machines whose times differ by a few percent do not change the plan', () => {
   const timer = on()
   const calls = asked(timer, conv(16), relu(16))
   const alike = taking((kind) => (kind === 'relu' ? 1.02 : 1.9))

@@ -169,7 +169,7 @@ test('a plan writes its page, and replaces only a page', () => {
 
 // In full mode only: it depends on the memory of the test process.
 if (FULL)
-  test('a run holds what its plan states, within 400 MiB', async () => {
+  test('a run uses the stated memory of its plan, within 400 MiB', async () => {
     const plan = staged(trunk, { budget })
     const { processPeakBytes } = await trained(trunk, plan)
     assert.ok(Math.abs(processPeakBytes - plan.staging.process!.peakBytes) < MOST_APART, `${processPeakBytes}`)

@@ -32,13 +32,13 @@ const lack = (...asked: Parameters<typeof lacksOf>): string => {
   return lacks[0]!
 }
 
-test('what there is room for lacks nothing', () => {
+test('a plan that fits the free memory causes no note', () => {
   assert.equal(lacksOf(here), [])
   assert.equal(lacksOf(taking({ device: mib(64), tier: mib(64) })), [])
   assert.equal(lacksOf(taking({ device: mib(64), tier: mib(1) }, onDisk), [{ what: 'weights', path: root, bytes: 1 }]), [])
 })
 
-test('more memory than there is: how much is left, what is asked, and a budget that helps', () => {
+test('a plan larger than the free memory: the note has both sizes and a budget that fits', () => {
   const words = lack(taking({ device: FAR }))
   assert.match(
     words,
@@ -71,7 +71,7 @@ test('disks that are too small: each is named once, with all that is written the
   assert.match(alone, new RegExp(`are free at ${join(root, 'w')}, but the run writes`))
 })
 
-test('of a simulated machine nothing is said', () =>
+test('a simulated machine causes no note', () =>
   assert.equal(
     lacksOf(taking({ device: FAR, tier: FAR }, { simulated: true }), [{ what: 'weights', path: root, bytes: FAR }]),
     [],

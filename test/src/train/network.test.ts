@@ -15,7 +15,7 @@ const over = (bytesPerSecond: number, latencySeconds: number, ranks: number): re
     seconds: exchangeSeconds({ bytesPerSecond, latencySeconds }, 'all_sum', ranks, bytes / 4, bytes),
   }))
 
-test('a network is found again from what exchanges take over it, for any number of ranks', () => {
+test('the rates of a network are recovered from the times of exchanges, for any count of ranks', () => {
   for (const ranks of [2, 3, 8, 64])
     for (const [rate, latency] of [
       [2.8e9, 2e-5],
@@ -28,7 +28,7 @@ test('a network is found again from what exchanges take over it, for any number 
     }
 })
 
-test('one size that was disturbed does not decide, and what took no time is no network without end', () => {
+test('one disturbed size does not change the rates, and a time of zero gives no infinite rate', () => {
   const [small, middle, large] = over(2.8e9, 2e-5, 4) as [TimedExchange, TimedExchange, TimedExchange]
   const disturbed = fitNetwork(4, [small, { ...middle, seconds: 3 * middle.seconds }, large])
   assert.ok(near(disturbed.bytesPerSecond, 2.8e9), `${disturbed.bytesPerSecond}`)
@@ -39,7 +39,7 @@ test('one size that was disturbed does not decide, and what took no time is no n
   assert.ok(Number.isFinite(nothing.bytesPerSecond) && nothing.latencySeconds > 0)
 })
 
-test('all ranks that are threads are told the same times, which grow with what is sent', async () => {
+test('all thread ranks get the same times, which grow with the bytes', async () => {
   const all = loadNative().openThreadRanks(3).map(rankOf)
   // A busy machine may disturb one measurement; the ranks agree on each.
   let grows = false
