@@ -56,17 +56,17 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
   )
 }
 
-export const evaluatedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Evaluated | RunEnd> =>
+export const evaluatedAmong = (engine: Processes, requested: Asked): TaskEither<SpillwayError, Evaluated | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
     TE.flatMap((rank) =>
       abortOnExit<Evaluated | RunEnd>(
         rank,
         pipe(
-          opened(rank, asked),
+          opened(rank, requested),
           TE.flatMap((evaluation): TaskEither<SpillwayError, Evaluated | RunEnd> => {
             if (!evaluation) return TE.right(ALONE)
-            const { weights } = asked.options
+            const { weights } = requested.options
             const isShared = !(evaluation.shared && 'alone' in evaluation.shared)
             return pipe(
               isShared

@@ -55,7 +55,7 @@ const isTimed = (machine: string, o: MachineOptions): Either<SpillwayError, bool
 export const plannedAmong = <A extends { readonly staged: Staged }>(
   leader: Leader,
   o: StagingOptions,
-  ask: (heard: Heard) => Either<SpillwayError, A>,
+  ask: (received: Heard) => Either<SpillwayError, A>,
 ): TaskEither<SpillwayError, A> =>
   o.plan !== undefined
     ? TE.fromIOEither(() => ask({}))

@@ -51,15 +51,15 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
         TE.flatMap((plans) => followedPrediction(plans, options, rank)),
       )
 
-export const predictedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Predicted | RunEnd> =>
+export const predictedAmong = (engine: Processes, requested: Asked): TaskEither<SpillwayError, Predicted | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
     TE.flatMap((rank) =>
       abortOnExit<Predicted | RunEnd>(
         rank,
         pipe(
-          opened(rank, asked),
-          TE.tap(({ content }) => alike(rank, asked.options.weights, { 'list of images': content })),
+          opened(rank, requested),
+          TE.tap(({ content }) => alike(rank, requested.options.weights, { 'list of images': content })),
           TE.flatMap(({ run }) => run()),
           TE.map((result): Predicted | RunEnd => result ?? DONE),
           // An early end is reported by rank 0 alone.

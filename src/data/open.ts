@@ -24,10 +24,10 @@ const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>
 
 export const openRunData = (
   given: string | Data | undefined,
-  asked: ReadOptions,
+  requested: ReadOptions,
   graph: Graph,
 ): Either<SpillwayError, OpenedData> => {
-  const going = asked.shufflesIfPossible ? { ...asked, shuffle: canShuffle(given, graph) } : asked
+  const going = requested.shufflesIfPossible ? { ...requested, shuffle: canShuffle(given, graph) } : requested
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     if (going.balance) return E.left(usage(`balanceClasses: synthetic samples have no classes; ${BALANCE_NEEDS}`))

@@ -42,11 +42,11 @@ const STAGE_ASYNC = withValues(STAGE_ASYNC_KEYS, { ...STAGE_VALUES, signal })
 const WORKER = join(__dirname, `worker${extname(__filename)}`)
 
 /** The thread ends with its answer, with an exception, or when nobody waits for it any more. */
-const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
+const inThread = (requested: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
     takeOwnGpu()
-    const worker = new Worker(WORKER, { workerData: asked })
+    const worker = new Worker(WORKER, { workerData: requested })
     const onAbort = (): void => {
       reject(signal?.reason)
       void worker.terminate()

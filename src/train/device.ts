@@ -314,13 +314,13 @@ const withFeed = async (
   }
   const source = await placesOf(() => feed.places(s.firstStep, s.last), open, thrown)
   if (!source) return undefined
-  const asked = (p: AskedBand): void => {
+  const requested = (p: AskedBand): void => {
     const bands = feed as Bands
     if (p.step < s.firstStep + s.steps) bands.bring(p).then(() => put(p.ticket), fail)
     else bands.expect(p)
   }
   const running = startRun(open, { ...request, source }, (p) => {
-    if (p.phase === 'ask') return asked(p)
+    if (p.phase === 'ask') return requested(p)
     if (p.phase === 'step') feed.ended(p.step)
     progress(p)
   })

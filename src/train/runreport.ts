@@ -101,13 +101,13 @@ const bestOf = ({ options: o, evaluation }: Start, { measured, epochs }: Heard, 
         ).best
       : undefined
 
-const listened = (heard: Heard, e: FitEvent): void => {
+const listened = (received: Heard, e: FitEvent): void => {
   if (e.kind === 'step') {
-    heard.losses.push(e.loss)
-    heard.rates.push(e.lr)
-    heard.seconds.push(e.seconds)
-  } else if (e.kind === 'epoch') heard.epochs.push(e)
-  else if (e.kind === 'evaluation') heard.measured.push({ epoch: e.epoch, step: e.step, metrics: e.metrics })
+    received.losses.push(e.loss)
+    received.rates.push(e.lr)
+    received.seconds.push(e.seconds)
+  } else if (e.kind === 'epoch') received.epochs.push(e)
+  else if (e.kind === 'evaluation') received.measured.push({ epoch: e.epoch, step: e.step, metrics: e.metrics })
 }
 
 // ---------------------------------------------------------------- how it ends

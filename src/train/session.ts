@@ -112,14 +112,14 @@ const runToEnd = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =
   const kept = new Map<string, Uint8Array>()
   return pipe(
     TE.fromIOEither(() => fillState({ ...run, session: cuttingStore(run.held.session, run.staged.plan.graph, kept) })),
-    TE.bindTo('begun'),
+    TE.bindTo('started'),
     TE.tap(() => shareState(run.staged, run.state, run.held.session, kept)),
     TE.tapIO(() => () => kept.clear()),
-    TE.bind('totals', ({ begun }) => runChunks(run, begun.counted)),
+    TE.bind('totals', ({ started }) => runChunks(run, started.counted)),
     TE.bind('whole', () =>
       gatherParts(run.staged, run.held.session, run.options.save === undefined ? [] : averagesOf(run.state)),
     ),
-    TE.flatMapEither(({ begun: { counted, table }, totals, whole }) =>
+    TE.flatMapEither(({ started: { counted, table }, totals, whole }) =>
       trainResult({
         staged: run.staged,
         state: run.state,

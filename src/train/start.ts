@@ -178,11 +178,11 @@ export const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, L
 export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
   const { staged, options: o, data } = ready
   const weights = o.weights === undefined ? undefined : startText(resolve(o.weights), o)
-  const asked = identityOf(staged, seedOf(o), data.content, weights)
+  const requested = identityOf(staged, seedOf(o), data.content, weights)
   return pipe(
-    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, asked),
+    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, requested),
     // Weights that a run started from matter no more once it has a checkpoint.
-    E.map((from) => ({ ...ready, from, identity: { ...asked, weights: from?.identity.weights ?? asked.weights } })),
+    E.map((from) => ({ ...ready, from, identity: { ...requested, weights: from?.identity.weights ?? requested.weights } })),
   )
 }
 

@@ -40,11 +40,11 @@ export interface Sought extends Pick<StepsToSearch, 'firstStep' | 'steps' | 'sea
 export const searchNonfinite = (
   { options: o, length, data, staged: { rank } }: Ready,
   session: DeviceSession,
-  { reductions, ...sought }: Sought,
+  { reductions, ...wanted }: Sought,
 ): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
   pipe(
-    TE.fromEither(ratesOfSteps({ ...o, reductions }, sought.firstStep, sought.steps, length.steps)),
-    TE.flatMap((rates) => () => session.search({ ...sought, seed: seedOf(o), rates, data: data.source })),
+    TE.fromEither(ratesOfSteps({ ...o, reductions }, wanted.firstStep, wanted.steps, length.steps)),
+    TE.flatMap((rates) => () => session.search({ ...wanted, seed: seedOf(o), rates, data: data.source })),
     TE.flatMap((met) => (rank ? collective(() => firstMet(rank, met)) : TE.right(met))),
     TE.map((met) => met?.place),
   )

@@ -341,12 +341,12 @@ const leaderResult = (answer: TrainResult | RunEnd): Either<SpillwayError, Train
 export const scriptTask = (
   model: Trainable | undefined,
   staged: Staged,
-  asked: TrainOptions,
+  requested: TrainOptions,
   listener: Listener,
 ): TaskEither<SpillwayError, TrainResult> => {
-  const o = withSets(model ?? staged.model, withNotes(asked))
+  const o = withSets(model ?? staged.model, withNotes(requested))
   // A caller that takes the notes has decided on the weights, too.
-  if (asked.onNote === undefined && (o.run ?? o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
+  if (requested.onNote === undefined && (o.run ?? o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
     o.onNote?.("the weights are not saved: set run, e.g. run: 'baseline', or save, e.g. save: 'weights.safetensors'")
   return pipe(
     TE.fromEither(givenBoth(model, staged)),

@@ -138,7 +138,7 @@ export const planWithAnswers =
       const planned = ask(elsewhere)
       if (E.isLeft(planned)) return planned
       const { compared } = planned.right.staged.machine
-      const calls = round < MOST_ROUNDS ? (compared?.asked() ?? []) : []
+      const calls = round < MOST_ROUNDS ? (compared?.requested() ?? []) : []
       let next: Elsewhere | undefined
       if (compared && calls.length > 0)
         try {

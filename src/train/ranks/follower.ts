@@ -27,12 +27,12 @@ interface Following extends Ready {
   /** The evaluations that it shares. */
   readonly evaluation: OpenedEvaluation | undefined
   /** As they were given. */
-  readonly asked: TrainOptions
+  readonly requested: TrainOptions
 }
 
 /** Its share of an evaluation, with the leader's weights. Early ends are agreed: the device then holds the state again. */
 const takePartInEvaluation = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
-  const { evaluation, state, held, rank, asked } = run
+  const { evaluation, state, held, rank, requested: asked } = run
   return lendDevice(
     held,
     run,
@@ -120,7 +120,7 @@ const followRun = (
     (held) =>
       pipe(
         receiveState(ready, held.session),
-        TE.flatMap(() => TE.tryCatch(() => followOrders({ ...ready, held, rank, evaluation, asked }), deviceFailed)),
+        TE.flatMap(() => TE.tryCatch(() => followOrders({ ...ready, held, rank, evaluation, requested: asked }), deviceFailed)),
         TE.flatMapEither((farewell) => farewell),
         TE.flatMapEither((farewell) =>
           farewell.digest === undefined

@@ -36,7 +36,7 @@ const told = (of: Timer, link: Link = LINK) =>
   comparedBy('there', of, slowest(of, 'f32', CPU_SAMPLES, undefined), link, undefined).answer
 const asked = (timer: SlowestTimer, ...calls: readonly (ReturnType<typeof conv> | ReturnType<typeof relu>)[]) => {
   for (const { kind, attrs, s } of calls) timer.seconds(kind, attrs, s)
-  return compared(timer).asked()
+  return compared(timer).requested()
 }
 
 test('the time of a call is that of the slowest machine, this one included', () => {
@@ -52,12 +52,12 @@ test('the time of a call is that of the slowest machine, this one included', () 
   assert.is(after.seconds('conv2d', PLAIN, conv(24).s), 3)
   assert.equal(
     compared(after, elsewhere)
-      .asked()
+      .requested()
       .map((c) => c.s.outs[0]![2]),
     [24],
   )
   // And with that it is as was thought.
-  const again = compared(after, elsewhere).asked()
+  const again = compared(after, elsewhere).requested()
   assert.is(compared(after, elsewhere).knowing(again, [told(slow)(again)]), undefined)
 })
 
@@ -71,7 +71,7 @@ test('machines whose times differ by a few percent do not change the plan', () =
 test('a way that a machine has not got is never the fastest', () => {
   const timer = on()
   for (const way of [0, 1]) timer.seconds('conv2d', PLAIN, conv(16).s, way)
-  const calls = compared(timer).asked()
+  const calls = compared(timer).requested()
   const lacking = taking((_, way) => {
     if (way === 1) throw new Error('there is no such way')
     return 2
