@@ -12,7 +12,7 @@ import { type Answer, type Change, type Fit, type Fits, stepAsked } from '../sta
 import { fitsBeside, imagesThread } from '../stage/fitsbeside'
 import { UP_TO } from '../stage/largest'
 import { prepare } from '../stage/prepare'
-import { checkedBudget, checkedEffort } from '../stage/stage'
+import { checkedBudget, checkedEffort } from '../stage/stageoptions'
 import { live } from './live'
 import { type Done, type Output, quoted, terminalWidth } from './output'
 import { namedStep, type StagingOptions, subjectOf } from './stage'

@@ -12,7 +12,7 @@ import type { NativeSink } from '../device/native'
 import type { SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { readRange, temporaryName, withFile } from '../files/whole'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import type { DeviceSession, RunMetrics } from '../train/device'
 
 /** The output of a plan. */

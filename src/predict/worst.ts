@@ -11,7 +11,7 @@ import { fedOf } from '../data/fed'
 import { openRunData } from '../data/open'
 import type { FedValue } from '../data/places'
 import { MOST_PNG_CLASSES, pngOfClasses, pngOfPixels } from '../files/pictures'
-import type { Picture, PoorSample } from '../report/run'
+import type { Picture, PoorSample } from '../report/runview'
 import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
 import { targetsOf } from './targets'
 

@@ -16,7 +16,8 @@ import { ownRates } from '../machine/ownmachines'
 import { takeOwnGpu } from '../ranks/gpu'
 import type { ModeOf } from './mode'
 import { ownStrategy } from './ownstrategies'
-import { type AnyLayer, type AnyModel, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions, withFacts } from './stage'
+import { type AnyLayer, type AnyModel, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stageoptions'
+import { type Staged, withFacts } from './staged'
 import type { Answered, Asked } from './worker'
 
 /**

@@ -24,7 +24,7 @@ import {
   withGraph,
 } from './largest'
 import type { Prepared } from './prepare'
-import { EFFORTS } from './stage'
+import { EFFORTS } from './stageoptions'
 
 /** A step in the budget: its memory in-core, and the price of its plan, if one fits. */
 export interface Fit {

@@ -24,7 +24,7 @@ import { machineNamed } from '../machine/machine'
 import { batchesFrom } from './batches'
 import { mostCallsPlanned } from './heap'
 import { type Named, ofThisWorld, prepare } from './prepare'
-import { checkedBudget, checkedEffort, machineOptionsOf, type PlannedOptions, STAGE_VALUES } from './stage'
+import { checkedBudget, checkedEffort, machineOptionsOf, type PlannedOptions, STAGE_VALUES } from './stageoptions'
 
 /** The sizes that can grow. */
 export const GROWING = ['batch', 'image'] as const

@@ -5,7 +5,7 @@ import { type FreeRoom, freeRoom } from '../files/places'
 import { availableBytes } from '../machine/memory'
 import { showSize } from '../report/format'
 import { tierShares } from '../report/facts'
-import type { Staged } from './stage'
+import type { Staged } from './staged'
 
 /** Bytes that will be written somewhere. */
 export interface Writing {

@@ -38,7 +38,7 @@ import {
 } from '../device/native'
 import { statedPatience, type Rank, shareIn } from '../ranks/rank'
 import { showSize } from '../report/format'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { type Met, notFinitePlace } from './finite'
 import type { StateStore } from './weights'
 import { beginningsIn, withWholeWeights } from './weightparts'

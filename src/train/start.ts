@@ -19,7 +19,7 @@ import { isLeader } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
 import { checkedMode } from '../stage/mode'
 import { otherThanRecorded } from '../stage/recorded'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import {
   type Checkpoint,
   type Circumstances,

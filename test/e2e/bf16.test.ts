@@ -18,7 +18,7 @@ import { errorText, exitCode, type SpillwayError } from '../../src/errors/errors
 import { machineNamed } from '../../src/machine/machine'
 import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import type { TrainResult } from '../../src/train/result'
-import { describePlan, type Staged } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/staged'
 import { trainTask } from '../../src/train/trainer'
 import { predict } from '../../src/predict/predictor'
 import { model } from '../../dsl'

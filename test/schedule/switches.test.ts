@@ -18,7 +18,7 @@ const on = machine('v100-pcie-16g')
 
 /** Shares of the in-core memory. */
 const SHARES = FULL ? [0, 0.4, 0.6, 0.8] : [0, 0.6]
-/** Of the search of `auto`. */
+/** Effort of `auto`. */
 const EFFORT = GATE ? 5 : 0.3
 
 /** A method's results for a network at several budgets: its least memory, then seconds. */

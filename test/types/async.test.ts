@@ -12,7 +12,7 @@ const asyncPrelude = planPrelude.replace(FROM, TO)
 const direct = (call: string): string =>
   `import { conv2d, model, relu, seq } from '../../dsl'
 import { stageAsync } from '../../src/stage/async'
-import type { Staged } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
 const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), relu()))
 declare const signal: AbortSignal
 ${call}`

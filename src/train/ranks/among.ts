@@ -1,36 +1,29 @@
 // A run as one of several processes, or as several threads, for a command or a script. In: an engine, options, the leader's training. Out: the
 // leader's result, at every rank. Invariant: the leader alone plans and prints; a failing rank ends all, and no rank outlives another.
-import { constants } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Trainable } from '../../../dsl'
+import { pipe } from 'fp-ts/function'
+import { constants } from 'node:os'
 import { type DeviceName, devices } from '../../../staging/devices'
-import { ranksOf } from '../../../staging/graph/ranks'
 import { encodePlan } from '../../../staging/plan/codec'
 import { tryLoadNative } from '../../device/native'
-import { errorText, exitCode, type SpillwayError, usage } from '../../errors/errors'
+import { type SpillwayError, usage } from '../../errors/errors'
 import { deviceFailed, onDevice } from '../../errors/exceptions'
 import type { MachineOptions } from '../../machine/localmachine'
 import { machineNamed } from '../../machine/machine'
 import { deviceBytes } from '../../machine/memory'
-import { type Engine, engineFor } from '../../ranks/engine'
+import type { Engine } from '../../ranks/engine'
 import { gpuOf, takeOwnGpu } from '../../ranks/gpu'
 import { openMpi } from '../../ranks/mpi'
 import { fromLeader, gather, isLeader, type Rank, rankOf } from '../../ranks/rank'
-import { givenBoth } from '../../stage/given'
 import { untrustedPlan } from '../../stage/planfile'
-import { describePlan, machineOptionsIn, type Staged } from '../../stage/stage'
-import type { Listener } from '../events'
-import { followerTask } from './follower'
-import { type TrainOptions, withNotes } from '../options'
+import { describePlan, machineOptionsIn, type Staged } from '../../stage/staged'
+import type { TrainOptions } from '../options'
 import { answerLeader, type LastRequest, otherProcesses, type Others, otherThreads, type Request } from './answers'
-import { type RunEnd, isOrderly, collective } from './orders'
-import type { TrainResult } from '../result'
-import { sessionTask } from '../session'
-import { withSets } from '../sets'
+import { followerTask } from './follower'
+import { collective, isOrderly, type RunEnd } from './orders'
 
 /** The default share of processors for each rank of a machine. */
 export const sharedThreads = (engine: Engine): Either<SpillwayError, number> =>
@@ -65,13 +58,11 @@ const withRank = (engine: Engine, e: SpillwayError): SpillwayError =>
     : e
 
 /** How the leader trains once the others have the plan. */
-type Leading<A> = (
+export type Leading<A> = (
   rank: Rank,
   handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>,
   others: Others,
 ) => TaskEither<SpillwayError, A>
-
-// ---------------------------------------------------------------- processes
 
 const readLeaderPlan = (
   rank: Rank,
@@ -99,10 +90,11 @@ export interface Following {
 
 /** The time for a rank to end after a request: at least these seconds, and some steps. */
 const GRACE = { seconds: 10, steps: 3 } as const
+
 const END_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** A rank that was asked to end and waits for another that hangs ends all: it cannot end the step at hand. */
-const endAfterGrace = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
+export const endAfterGrace = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
   let timer: NodeJS.Timeout | undefined
   const on = (signal: NodeJS.Signals): void => {
     const seconds = Math.max(GRACE.seconds, GRACE.steps * pace.seconds)
@@ -154,6 +146,7 @@ const trainInProcesses = <A>(
 
 /** Memory differs a little from moment to moment. */
 const CLEARLY_LESS = 0.9
+
 /** All ranks report their memory: the leader plans for all. */
 const withLeastMemory = (rank: Rank): TaskEither<SpillwayError, Rank> =>
   TE.tryCatch(async () => {
@@ -163,7 +156,7 @@ const withLeastMemory = (rank: Rank): TaskEither<SpillwayError, Rank> =>
   }, deviceFailed)
 
 /** The role of this process among the others. */
-const runAsRank = <A>(
+export const runAsRank = <A>(
   rank: Rank,
   following: (threads: number) => Either<SpillwayError, Following>,
   threads: number,
@@ -219,8 +212,6 @@ export const planAmong = <A>(
     ),
   )
 
-// ---------------------------------------------------------------- threads
-
 /** The plan of a rank: that of all, or that of its band. */
 export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => {
   const { family, machine, ...rest } = staged
@@ -229,7 +220,7 @@ export const bandOf = (staged: Staged, { rank }: Pick<Rank, 'rank'>): Staged => 
   return { ...rest, ...describePlan(family[rank % bands.of]!, { ...machine, bands: { ...bands, at: rank % bands.of } }) }
 }
 
-const trainInThreads = <A>(
+export const trainInThreads = <A>(
   ranks: number,
   following: (threads: number) => Either<SpillwayError, Following>,
   threads: number,
@@ -279,99 +270,3 @@ export const trainAmong = <A>(
   engine.kind === 'threads'
     ? trainInThreads(engine.ranks, following, threads, leading)
     : trainInProcesses(engine, following, threads, leading)
-
-// ---------------------------------------------------------------- scripts
-
-/** MPI begins once in a process, and ends with it: a script may train several times. */
-let ofScript: Either<SpillwayError, Rank> | undefined
-const scriptRank = (engine: Processes): Either<SpillwayError, Rank> => {
-  ofScript ??= pipe(
-    openMpi(engine),
-    E.tap((rank) => {
-      endAfterGrace(rank)
-      process.once('exit', (code) => (code === 0 ? rank.communicator.close() : rank.communicator.abort(code)))
-      return E.right(rank)
-    }),
-  )
-  return ofScript
-}
-
-/** The others wait for a rank that fails: it says why, and takes them with it. */
-const abortOnError =
-  <A>({ communicator }: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
-  async () => {
-    const answer = await work()
-    if (E.isRight(answer) || isOrderly(answer.left)) return answer
-    process.stderr.write(`error: ${errorText(answer.left)}\n`)
-    communicator.abort(exitCode(answer.left))
-    return answer
-  }
-
-const engineOf = (staged: Staged, { engine }: TrainOptions): Either<SpillwayError, Engine | undefined> => {
-  const ranks = ranksOf(staged.plan.graph)
-  return pipe(
-    engineFor({ engine, ...(engine === 'threads' ? { ranks } : {}) }, process.env),
-    E.filterOrElse(
-      (found) => (found?.ranks ?? 1) === ranks,
-      (found) =>
-        usage(
-          found
-            ? `the plan is for ${ranksText(ranks)}, but ${found.ranks} were started: pass ranks to stage`
-            : `the plan is for ${ranksText(ranks)}: start them with mpirun -n ${ranks} node script.js, or train with engine: 'threads'`,
-        ),
-    ),
-    E.tap((found) => (found ? checkRanks(found, staged.machine.device.name) : E.right(undefined))),
-    E.filterOrElse(
-      () => (staged.plan.graph.bands?.of ?? 1) === (staged.family?.length ?? 1),
-      () =>
-        usage(`the plan belongs to one band of ${staged.plan.graph.bands!.of} and the other bands need theirs: stage it here`),
-    ),
-  )
-}
-const ranksText = (n: number): string => (n === 1 ? 'one process' : `${n} ranks`)
-
-/** All ranks end as the leader does. */
-const leaderResult = (answer: TrainResult | RunEnd): Either<SpillwayError, TrainResult> => {
-  if ('weightsSha256' in answer) return E.right(answer)
-  const { result, code } = answer
-  return result ? E.right(result) : E.left({ tag: 'DeviceFailed', reason: `rank 0 ended the run with exit code ${code}` })
-}
-
-/** The run of a script: of one process, or of as many as its plan is for. */
-export const scriptTask = (
-  model: Trainable | undefined,
-  staged: Staged,
-  requested: TrainOptions,
-  listener: Listener,
-): TaskEither<SpillwayError, TrainResult> => {
-  const o = withSets(model ?? staged.model, withNotes(requested))
-  // A caller that takes the notes has decided on the weights, too.
-  if (requested.onNote === undefined && (o.run ?? o.save ?? o.saveBest ?? o.checkpointDir) === undefined)
-    o.onNote?.("the weights are not saved: set run, e.g. run: 'baseline', or save, e.g. save: 'weights.safetensors'")
-  return pipe(
-    TE.fromEither(givenBoth(model, staged)),
-    TE.flatMapEither(() => engineOf(staged, o)),
-    TE.flatMap((engine) => {
-      if (!engine) return sessionTask(model, staged, o, listener)
-      return pipe(
-        TE.fromEither(o.threads === undefined ? sharedThreads(engine) : E.right(o.threads)),
-        TE.flatMap((threads): TaskEither<SpillwayError, TrainResult> => {
-          const options = { ...o, threads }
-          const following = (): Either<SpillwayError, Following> => E.right({ machine: { threads, spill: o.spill }, options })
-          const leading: Leading<TrainResult> = (rank, handOver) =>
-            pipe(
-              handOver(staged),
-              TE.flatMap(() => sessionTask(model, { ...staged, rank }, options, listener)),
-            )
-          if (engine.kind === 'threads') return trainInThreads(engine.ranks, following, threads, leading)
-          return pipe(
-            TE.fromIOEither(() => scriptRank(engine)),
-            TE.flatMap((rank) => abortOnError(rank, runAsRank<TrainResult>(rank, following, threads, leading))),
-            TE.flatMapEither(leaderResult),
-            TE.tapIO((result) => () => (engine.rank === 0 ? undefined : listener.emit({ kind: 'end', result }))),
-          )
-        }),
-      )
-    }),
-  )
-}

@@ -15,7 +15,7 @@ import { machineNamed } from '../../machine/machine'
 import type { AskedCall, Elsewhere, Answer } from '../../machine/slowest'
 import { fitNetwork, timeExchanges } from './network'
 import { fromLeader, gather, type Rank } from '../../ranks/rank'
-import type { Staged } from '../../stage/stage'
+import type { Staged } from '../../stage/staged'
 
 /** One rank's answer about its machine's times. */
 export interface AnswerBy extends Answer {

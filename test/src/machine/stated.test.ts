@@ -12,7 +12,7 @@ import { machineNamed } from '../../../src/machine/machine'
 import { statedSeconds } from '../../../src/machine/stated'
 import { CPU_SAMPLES, type Guesses, type Measurements, type Timer, timer } from '../../../src/machine/timing'
 import { type StagingOptions, stageNamed } from '../../../src/cli/stage'
-import type { Staged } from '../../../src/stage/stage'
+import type { Staged } from '../../../src/stage/staged'
 import { train } from '../../../src/train/trainer'
 import { FULL, fewOrAll, gateTest } from '../../full'
 
