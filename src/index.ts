@@ -53,13 +53,9 @@ export type { TrainResult } from './train/result'
 export type { LossScale } from './train/weights'
 export { run, type RunOptions, tryRun } from './train/run'
 export { gib, kib, mib } from './stage/sizes'
-export {
-  describePlan,
-  stage,
-  type Staged,
-  type StageOptions,
-  tryStage,
-} from './stage/stage'
+export { describePlan, type Staged } from './stage/staged'
+export { stage, tryStage } from './stage/stage'
+export type { StageOptions } from './stage/stageoptions'
 export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstrategies'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export { type LeftWeight, type LoadingOptions, type WeightsRecipe, weightsRecipe, type WeightsTable } from './train/loading'

@@ -151,8 +151,8 @@ const staleObjective = (now: Described, then: Described, n: DescribedObjective, 
   const [names, before] = [Object.keys(n.losses), Object.keys(t.losses)]
   const added = names.find((k) => !before.includes(k))
   if (added !== undefined) return staleNew(`${t.name}.${added}`, 'loss')
-  const gone = before.find((k) => !names.includes(k))
-  if (gone !== undefined) return staleGone(`${t.name}.${gone}`, 'loss')
+  const dropped = before.find((k) => !names.includes(k))
+  if (dropped !== undefined) return staleGone(`${t.name}.${dropped}`, 'loss')
   for (const k of names) {
     const at = `${t.name}.${k}`
     const terms = n.losses[k]!

@@ -17,7 +17,9 @@ import {
 import { down, globalGenerator, multiScale, pix2pixHD, residualBlocks, up } from '../../models/pix2pixhd'
 import { stageNamed } from '../../src/cli/stage'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
-import { type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 
 /** Each with the side of its image and how many there are: norms of few values make noise of rounding. */

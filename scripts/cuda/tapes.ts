@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toTape } from '../../staging/plan/tape'
-import type { Staged } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
 import { familyNames, smallestOf, stagedFamily } from './families'
 
 const { nativeLibrary } = require('../testing/native') as {

@@ -4,7 +4,7 @@
 const { stage } = require('../../dist/src')
 const { loadNative } = require('../../dist/src/device/native')
 const { rankOf } = require('../../dist/src/ranks/rank')
-const { hearing } = require('../../dist/src/train/events')
+const { listen } = require('../../dist/src/train/events')
 const { sessionTask } = require('../../dist/src/train/session')
 const net = require('./small').default
 
@@ -15,7 +15,7 @@ const main = async () => {
     undefined,
     { ...staged, rank },
     { steps: 2, seed: 1 },
-    hearing(() => {}),
+    listen(() => {}),
   )()
   rank.communicator.close()
   const { right, left } = answer

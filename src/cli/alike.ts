@@ -9,8 +9,8 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
-import { gathered, type Rank } from '../ranks/rank'
-import { differenceIn, together } from '../train/ranks'
+import { gather, type Rank } from '../ranks/rank'
+import { differenceIn, collective } from '../train/ranks/orders'
 
 const BLOCK = 2 ** 24
 const hashOf = (path: string): Either<SpillwayError, string> =>
@@ -31,7 +31,7 @@ const hashOf = (path: string): Either<SpillwayError, string> =>
 export const alike = (rank: Rank, weights: string, facts: Readonly<Record<string, string>>): TaskEither<SpillwayError, void> =>
   pipe(
     TE.fromEither(hashOf(weights)),
-    TE.flatMap((hash) => together(() => gathered(rank, { weights: hash, ...facts }))),
+    TE.flatMap((hash) => collective(() => gather(rank, { weights: hash, ...facts }))),
     TE.flatMapEither((all) => {
       const difference = differenceIn(all)
       return difference === undefined ? E.right(undefined) : E.left<SpillwayError>({ tag: 'DeviceFailed', reason: difference })

@@ -26,11 +26,13 @@ import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import { textTable } from '../report/texttable'
 import { prepareEvaluation } from '../stage/prepare'
-import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
-import { sharedThreads } from '../train/among'
+import type { Staged } from '../stage/staged'
+import type { StageOptions } from '../stage/stageoptions'
+import { stagePrepared } from '../stage/stage'
+import { sharedThreads } from '../train/ranks/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
-import type { Farewell } from '../train/ranks'
+import type { RunEnd } from '../train/ranks/orders'
 import { type DataFlags, dataNamed, withTissue } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
@@ -234,7 +236,7 @@ const evaluated = (
   o: EvaluateCommandOptions,
   options: Given,
   out: Output,
-): TaskEither<SpillwayError, Evaluated | Farewell> => {
+): TaskEither<SpillwayError, Evaluated | RunEnd> => {
   const interrupt = interrupts(() => out.say('\ninterrupted: stopping after this batch; interrupt again to stop at once'))
   const found = engineFor({}, process.env)
   if (E.isLeft(found)) return TE.left(found.left)
@@ -262,7 +264,7 @@ const evaluated = (
 }
 
 /** A rank that does not lead has nothing to print. */
-const isResult = (answer: Evaluated | Farewell): answer is Evaluated => 'loss' in answer
+const isResult = (answer: Evaluated | RunEnd): answer is Evaluated => 'loss' in answer
 
 /** The set for evaluations, if the data are a parent folder of sets. */
 const withSet = (o: EvaluateCommandOptions): EvaluateCommandOptions => {

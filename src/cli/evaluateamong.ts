@@ -14,12 +14,12 @@ import { machineNamed } from '../machine/machine'
 import { type Evaluated, type Evaluation, followedEvaluation, openEvaluation } from '../predict/evaluator'
 import type { EvaluateOptions } from '../predict/options'
 import { openMpi } from '../ranks/mpi'
-import { fromLeader, leads, type Rank } from '../ranks/rank'
+import { fromLeader, isLeader, type Rank } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
-import type { Staged } from '../stage/stage'
-import { type Processes, watched } from '../train/among'
+import type { Staged } from '../stage/staged'
+import { type Processes, abortOnExit } from '../train/ranks/among'
 import type { SharedEvaluation } from '../train/measured'
-import { type Farewell, together } from '../train/ranks'
+import { type RunEnd, collective } from '../train/ranks/orders'
 import { alike } from './alike'
 
 interface Asked {
@@ -29,21 +29,21 @@ interface Asked {
 }
 
 /** Nothing to share: the others are done. */
-const ALONE: Farewell = { code: 0 }
+const ALONE: RunEnd = { code: 0 }
 
 const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<SpillwayError, Evaluation | undefined> => {
-  if (leads(rank))
+  if (isLeader(rank))
     return pipe(
       TE.fromIOEither(staged),
       TE.flatMapEither((found) => openEvaluation(found.model, found.staged, options, { rank })),
       TE.tap(({ shared }) => {
         const alone = shared && 'alone' in shared ? shared.alone : undefined
         if (alone !== undefined) options.onNote?.(`rank 0 evaluates alone while the other ranks wait: ${alone}`)
-        return together(() => fromLeader(rank, alone === undefined ? shared : null))
+        return collective(() => fromLeader(rank, alone === undefined ? shared : null))
       }),
     )
   return pipe(
-    together(() => fromLeader<SharedEvaluation | null>(rank)),
+    collective(() => fromLeader<SharedEvaluation | null>(rank)),
     TE.flatMapEither((shared) =>
       shared === null
         ? E.right(undefined)
@@ -56,26 +56,26 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
   )
 }
 
-export const evaluatedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Evaluated | Farewell> =>
+export const evaluatedAmong = (engine: Processes, requested: Asked): TaskEither<SpillwayError, Evaluated | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
     TE.flatMap((rank) =>
-      watched<Evaluated | Farewell>(
+      abortOnExit<Evaluated | RunEnd>(
         rank,
         pipe(
-          opened(rank, asked),
-          TE.flatMap((evaluation): TaskEither<SpillwayError, Evaluated | Farewell> => {
+          opened(rank, requested),
+          TE.flatMap((evaluation): TaskEither<SpillwayError, Evaluated | RunEnd> => {
             if (!evaluation) return TE.right(ALONE)
-            const { weights } = asked.options
+            const { weights } = requested.options
             const isShared = !(evaluation.shared && 'alone' in evaluation.shared)
             return pipe(
               isShared
                 ? alike(rank, weights, { data: evaluation.content, metrics: evaluation.measures.join(', ') })
                 : TE.right(undefined),
               TE.flatMap(() => evaluation.run(weights)),
-              TE.map((result) => (leads(rank) ? result : ALONE)),
+              TE.map((result) => (isLeader(rank) ? result : ALONE)),
               // An early end is reported by rank 0 alone.
-              TE.orElse((e) => (!leads(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
+              TE.orElse((e) => (!isLeader(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
             )
           }),
         ),

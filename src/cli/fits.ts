@@ -12,7 +12,7 @@ import { type Answer, type Change, type Fit, type Fits, stepAsked } from '../sta
 import { fitsBeside, imagesThread } from '../stage/fitsbeside'
 import { UP_TO } from '../stage/largest'
 import { prepare } from '../stage/prepare'
-import { checkedBudget, checkedEffort } from '../stage/stage'
+import { checkedBudget, checkedEffort } from '../stage/stageoptions'
 import { live } from './live'
 import { type Done, type Output, quoted, terminalWidth } from './output'
 import { namedStep, type StagingOptions, subjectOf } from './stage'
@@ -72,13 +72,13 @@ const verdict = ({ asked: { fits, inCoreBytes, input, smallestBytes }, budgetByt
 /** In-core bytes saved by a change. */
 const savedText = (bytes: number): string => (bytes === 0 ? '' : `${bytes < 0 ? '+' : '−'}${showSize(Math.abs(bytes))}`)
 
-const changesText = ({ asked, changes }: Fits, width?: number): readonly string[] => {
-  if (asked.fits === 'in-core') return []
+const changesText = ({ asked: requested, changes }: Fits, width?: number): readonly string[] => {
+  if (requested.fits === 'in-core') return []
   const rows = changes.map((c) => [c.change, ...fitText(c), savedText(c.savedBytes)])
   const best = changes.find((c): c is Change => c.price !== undefined)
   return [
     '',
-    ...table(['change', ...HEAD, 'in-core'], [['none', ...fitText(asked), ''], ...rows], width),
+    ...table(['change', ...HEAD, 'in-core'], [['none', ...fitText(requested), ''], ...rows], width),
     ...(best ? ['', 'fastest change that fits:', best.flags.map(quoted).join(' ')] : []),
   ]
 }

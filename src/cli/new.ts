@@ -49,9 +49,9 @@ export const dependencyFor = (project: string, own = packageFolder()): string =>
   const caller = dirname(dirname(own))
   const { dependencies, devDependencies } = (attempt(() => JSON.parse(readFileSync(join(caller, 'package.json'), 'utf8'))) ??
     {}) as Readonly<Record<string, Readonly<Record<string, string>> | undefined>>
-  const asked = dependencies?.['spillway'] ?? devDependencies?.['spillway']
-  if (asked?.startsWith('file:')) return from(caller, asked.slice('file:'.length))
-  return asked ?? `^${version()}`
+  const requested = dependencies?.['spillway'] ?? devDependencies?.['spillway']
+  if (requested?.startsWith('file:')) return from(caller, requested.slice('file:'.length))
+  return requested ?? `^${version()}`
 }
 
 const json = (object: object): string => `${JSON.stringify(object, null, 2)}\n`

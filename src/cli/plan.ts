@@ -25,8 +25,8 @@ import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
 import { type SpillwayError, usage } from '../errors/errors'
 import { startedBy } from '../ranks/engine'
-import { meets, planningAmong, type Processes, sharedThreads } from '../train/among'
-import type { Farewell } from '../train/ranks'
+import { checkRanks, planAmong, type Processes, sharedThreads } from '../train/ranks/among'
+import type { RunEnd } from '../train/ranks/orders'
 import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
 import { type Done, note, type Output, terminalWidth } from './output'
@@ -102,21 +102,21 @@ const startedWith = ({ mode = 'train', machine = 'cpu', ranks }: PlanOptions): E
       )
 }
 
-const staged = (model: string, o: PlanOptions): TaskEither<SpillwayError, StagedModel | Farewell> =>
+const staged = (model: string, o: PlanOptions): TaskEither<SpillwayError, StagedModel | RunEnd> =>
   pipe(
     TE.fromEither(startedWith(o)),
-    TE.flatMap((engine): TaskEither<SpillwayError, StagedModel | Farewell> => {
+    TE.flatMap((engine): TaskEither<SpillwayError, StagedModel | RunEnd> => {
       if (!engine) return TE.fromIOEither(() => stageNamed(model, o))
       return pipe(
         TE.fromEither(
           pipe(
-            meets(engine, (o.machine ?? 'cpu') as DeviceName),
+            checkRanks(engine, (o.machine ?? 'cpu') as DeviceName),
             E.flatMap(() => (o.threads === undefined ? sharedThreads(engine) : E.right(o.threads))),
           ),
         ),
         TE.flatMap((threads) => {
           const own: PlanOptions = { ...o, threads, ranks: engine.ranks }
-          return planningAmong(engine, own, threads, (rank, others) =>
+          return planAmong(engine, own, threads, (rank, others) =>
             plannedAmong({ rank, others, note }, own, (heard) => stageNamed(model, { ...own, ...heard })),
           )
         }),
@@ -175,7 +175,7 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
 }
 
 /** A rank that does not lead has nothing to print. */
-const isStaged = (answer: StagedModel | Farewell): answer is StagedModel => 'staged' in answer
+const isStaged = (answer: StagedModel | RunEnd): answer is StagedModel => 'staged' in answer
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>
   pipe(

@@ -12,9 +12,9 @@ import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import type { Rank } from '../ranks/rank'
 import { showSize } from '../report/format'
-import type { Staged } from '../stage/stage'
-import { type Others, plannedWith } from '../train/others'
-import { together } from '../train/ranks'
+import type { Staged } from '../stage/staged'
+import { type Others, planWithAnswers } from '../train/ranks/answers'
+import { collective } from '../train/ranks/orders'
 import type { StagingOptions } from './stage'
 
 interface Leader {
@@ -42,7 +42,7 @@ const measuredNetwork = ({ others }: Leader, o: StagingOptions): TaskEither<Spil
     TE.flatMap((isMeasured) =>
       isMeasured
         ? pipe(
-            together(() => others.network(machine)),
+            collective(() => others.network(machine)),
             TE.map((over): Heard => ({ network: undefined, over })),
           )
         : TE.right({}),
@@ -55,12 +55,14 @@ const isTimed = (machine: string, o: MachineOptions): Either<SpillwayError, bool
 export const plannedAmong = <A extends { readonly staged: Staged }>(
   leader: Leader,
   o: StagingOptions,
-  ask: (heard: Heard) => Either<SpillwayError, A>,
+  ask: (received: Heard) => Either<SpillwayError, A>,
 ): TaskEither<SpillwayError, A> =>
   o.plan !== undefined
     ? TE.fromIOEither(() => ask({}))
     : pipe(
         measuredNetwork(leader, o),
         TE.map((over) => ({ ...leastBudget(leader, o), ...over })),
-        TE.flatMap((heard) => plannedWith(leader.others, leader.note, o.algorithms, (elsewhere) => ask({ ...heard, elsewhere }))),
+        TE.flatMap((heard) =>
+          planWithAnswers(leader.others, leader.note, o.algorithms, (elsewhere) => ask({ ...heard, elsewhere })),
+        ),
       )

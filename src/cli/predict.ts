@@ -29,11 +29,13 @@ import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { textTable } from '../report/texttable'
 import { preparePrediction } from '../stage/prepare'
-import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
-import { sharedThreads } from '../train/among'
+import type { Staged } from '../stage/staged'
+import type { StageOptions } from '../stage/stageoptions'
+import { stagePrepared } from '../stage/stage'
+import { sharedThreads } from '../train/ranks/among'
 import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
-import type { Farewell } from '../train/ranks'
+import type { RunEnd } from '../train/ranks/orders'
 import { zooEntry } from '../zoo'
 import { type DataFlags, dataNamed, withTissue } from './data'
 import { interrupts } from './interrupts'
@@ -245,7 +247,7 @@ const performed = (
   options: Given,
   engine: Engine | undefined,
   out: Output,
-): TaskEither<SpillwayError, Predicted | Farewell> => {
+): TaskEither<SpillwayError, Predicted | RunEnd> => {
   const { options: o } = completed
   const staged = (own: PredictCommandOptions) =>
     pipe(
@@ -276,9 +278,9 @@ const performed = (
 }
 
 /** A rank that does not lead has nothing to print. */
-const isResult = (answer: Predicted | Farewell): answer is Predicted => 'images' in answer
+const isResult = (answer: Predicted | RunEnd): answer is Predicted => 'images' in answer
 
-const finished = (answer: Predicted | Farewell, options: Given, out: Output): void => {
+const finished = (answer: Predicted | RunEnd, options: Given, out: Output): void => {
   if (isResult(answer)) {
     const { outputs: _, ...rest } = answer
     out.answer(rest, predictedText(answer, options.out, terminalWidth(out)))

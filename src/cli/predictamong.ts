@@ -14,11 +14,11 @@ import { followedPrediction, openPrediction, type SharedPrediction } from '../pr
 import type { PredictOptions } from '../predict/options'
 import type { Predicted } from '../predict/predictor'
 import { openMpi } from '../ranks/mpi'
-import { fromLeader, leads, type Rank } from '../ranks/rank'
+import { fromLeader, isLeader, type Rank } from '../ranks/rank'
 import { untrustedPlan } from '../stage/planfile'
-import { describePlan, type Staged } from '../stage/stage'
-import { type Processes, watched } from '../train/among'
-import { type Farewell, together } from '../train/ranks'
+import { describePlan, type Staged } from '../stage/staged'
+import { type Processes, abortOnExit } from '../train/ranks/among'
+import { type RunEnd, collective } from '../train/ranks/orders'
 import { alike } from './alike'
 
 interface Asked {
@@ -27,17 +27,17 @@ interface Asked {
   readonly staged: () => TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }>
 }
 
-const DONE: Farewell = { code: 0 }
+const DONE: RunEnd = { code: 0 }
 
 const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<SpillwayError, SharedPrediction> =>
-  leads(rank)
+  isLeader(rank)
     ? pipe(
         staged(),
         TE.flatMap((found) => openPrediction(found.model, found.staged, options, rank)),
-        TE.tap(({ plans }) => together(() => fromLeader(rank, plans))),
+        TE.tap(({ plans }) => collective(() => fromLeader(rank, plans))),
       )
     : pipe(
-        together(() => fromLeader<readonly string[]>(rank)),
+        collective(() => fromLeader<readonly string[]>(rank)),
         TE.flatMapEither(
           E.traverseArray((text: string) =>
             pipe(
@@ -51,19 +51,19 @@ const opened = (rank: Rank, { options, machine, staged }: Asked): TaskEither<Spi
         TE.flatMap((plans) => followedPrediction(plans, options, rank)),
       )
 
-export const predictedAmong = (engine: Processes, asked: Asked): TaskEither<SpillwayError, Predicted | Farewell> =>
+export const predictedAmong = (engine: Processes, requested: Asked): TaskEither<SpillwayError, Predicted | RunEnd> =>
   pipe(
     TE.fromIOEither(() => openMpi(engine)),
     TE.flatMap((rank) =>
-      watched<Predicted | Farewell>(
+      abortOnExit<Predicted | RunEnd>(
         rank,
         pipe(
-          opened(rank, asked),
-          TE.tap(({ content }) => alike(rank, asked.options.weights, { 'list of images': content })),
+          opened(rank, requested),
+          TE.tap(({ content }) => alike(rank, requested.options.weights, { 'list of images': content })),
           TE.flatMap(({ run }) => run()),
-          TE.map((result): Predicted | Farewell => result ?? DONE),
+          TE.map((result): Predicted | RunEnd => result ?? DONE),
           // An early end is reported by rank 0 alone.
-          TE.orElse((e) => (!leads(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
+          TE.orElse((e) => (!isLeader(rank) && e.tag === 'Cancelled' ? TE.right({ code: exitCode(e) }) : TE.left(e))),
         ),
       ),
     ),

@@ -91,14 +91,14 @@ const BAR = { least: 10, most: 40 } as const
 export const barLine = (texts: BarTexts, share: number, columns: number): string => {
   const widthOf = (part: (typeof PARTS_OF_LINE)[number]): number => (part === 'bar' ? BAR.least : texts[part].length)
   // The last column stays free: some terminals wrap a full line.
-  let room = columns - 1
+  let space = columns - 1
   const kept = BY_WORTH.filter((part, i) => {
     const width = widthOf(part) + (i === 0 ? 0 : 2)
-    if (widthOf(part) === 0 || width > room) return false
-    room -= width
+    if (widthOf(part) === 0 || width > space) return false
+    space -= width
     return true
   })
-  const width = Math.min(BAR.most, BAR.least + room)
+  const width = Math.min(BAR.most, BAR.least + space)
   const full = Math.round(Math.min(1, Math.max(0, share)) * width)
   const textOf = (part: (typeof PARTS_OF_LINE)[number]): string =>
     part === 'bar' ? '█'.repeat(full) + '░'.repeat(width - full) : texts[part]

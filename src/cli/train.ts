@@ -26,8 +26,8 @@ import type { TrainResult } from '../train/result'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
 import { reportFile } from '../train/steplog'
-import { hearing } from '../train/events'
-import type { Farewell } from '../train/ranks'
+import { listen } from '../train/events'
+import type { RunEnd } from '../train/ranks/orders'
 import { sessionTask } from '../train/session'
 import { firstOf } from '../train/signals'
 import { isEvaluable } from '../train/sets'
@@ -41,7 +41,7 @@ import { type Done, note, type Output, quoted, skippedText, terminalWidth } from
 import { lossFlags } from './own'
 import { lossText, metricsText } from '../train/progress'
 import { progressFor } from './progress'
-import { among, type Following, meets, sharedThreads } from '../train/among'
+import { trainAmong, type Following, checkRanks, sharedThreads } from '../train/ranks/among'
 import { plannedAmong } from './planamong'
 import { oneBatch, overfitText, shortened } from './trial'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -413,7 +413,7 @@ const performed = (
         onProgress: progress.tile,
         onNote: (text) => progress.above(() => note(text)),
       },
-      hearing((e) => {
+      listen((e) => {
         if (e.kind === 'start' && e.runFolder !== undefined && options.report === undefined)
           progress.above(() => out.say(`page       ${join(e.runFolder!, PAGE_FILE)}`))
         progress.event(e)
@@ -436,17 +436,17 @@ const trainAlone = (model: string, o: TrainCommandOptions, out: Output): TaskEit
   )
 
 /** The first rank acts as one process does, after the others have its plan; then all run it. */
-const trainAmong = (
+const trainAsRank = (
   engine: Engine,
   model: string,
   asked: TrainCommandOptions,
   out: Output,
-): TaskEither<SpillwayError, TrainResult | Farewell> =>
+): TaskEither<SpillwayError, TrainResult | RunEnd> =>
   pipe(
     TE.fromEither(
       pipe(
         deviceOf(asked),
-        E.flatMap((device) => meets(engine, device)),
+        E.flatMap((device) => checkRanks(engine, device)),
         E.flatMap(() => (asked.threads === undefined ? sharedThreads(engine) : E.right(asked.threads))),
       ),
     ),
@@ -458,7 +458,7 @@ const trainAmong = (
           optionsOf(o),
         )
       return pipe(
-        among<TrainResult>(engine, threads, following, (rank, handOver, others) =>
+        trainAmong<TrainResult>(engine, threads, following, (rank, handOver, others) =>
           pipe(
             TE.fromIOEither(() => {
               interrupt.forget()
@@ -481,9 +481,9 @@ const trainAmong = (
   )
 
 /** A rank that does not lead has nothing to print. */
-const isResult = (answer: TrainResult | Farewell): answer is TrainResult => 'weightsSha256' in answer
+const isResult = (answer: TrainResult | RunEnd): answer is TrainResult => 'weightsSha256' in answer
 
-const finished = (answer: TrainResult | Farewell, { data, overfit }: TrainCommandOptions, out: Output): void => {
+const finished = (answer: TrainResult | RunEnd, { data, overfit }: TrainCommandOptions, out: Output): void => {
   const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
   if (isResult(answer)) out.answer(answer, trainedText(answer, data !== undefined, terminalWidth(out)) + about)
   else process.exitCode = answer.code
@@ -521,8 +521,8 @@ const trained = (model: string, o: TrainCommandOptions, out: Output): TaskEither
   pipe(
     TE.fromEither(engineFor(o, process.env)),
     TE.flatMap(
-      (engine): TaskEither<SpillwayError, TrainResult | Farewell> =>
-        engine ? trainAmong(engine, model, o, out) : trainAlone(model, o, out),
+      (engine): TaskEither<SpillwayError, TrainResult | RunEnd> =>
+        engine ? trainAsRank(engine, model, o, out) : trainAlone(model, o, out),
     ),
     TE.map((answer) => finished(answer, o, out)),
   )

@@ -22,11 +22,11 @@ export const LEAST_DRIVER = 580
 const FIELDS = 'name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max'
 
 export const gpusOf = ({ run }: Pick<Places, 'run'>): readonly Gpu[] => {
-  const asked = (fields: string): E.Either<string, string> =>
+  const requested = (fields: string): E.Either<string, string> =>
     run('nvidia-smi', [`--query-gpu=${fields}`, '--format=csv,noheader,nounits'])
   const lines = pipe(
-    asked(`${FIELDS},compute_cap`),
-    E.alt(() => asked(FIELDS)),
+    requested(`${FIELDS},compute_cap`),
+    E.alt(() => requested(FIELDS)),
     E.getOrElse(() => ''),
   )
   return lines

@@ -301,8 +301,8 @@ export const fetchWheels = async (how: Fetching): Promise<Either<SpillwayError, 
   const release = await lock(path.join(cudaFolder(), 'lock'), (pid) => how.say(`waiting for another set-up (process ${pid})`))
   try {
     const wheels = missingWheels(how.wheels)
-    const room = roomFor(wheels)
-    if (E.isLeft(room)) return room
+    const space = roomFor(wheels)
+    if (E.isLeft(space)) return space
     for (const wheel of wheels) {
       how.say(`fetching ${titleOf(wheel)} (${gb(wheel.bytes)})`)
       const got = await fetched(wheel, how)

@@ -176,8 +176,8 @@ const sized = (numbers: Pixels, window: Rectangle, { from, to }: Part, channels:
 const placed = (part: Pixels, { to: at }: Part, to: Size, channels: number, fill: readonly number[]): Pixels => {
   if (sameSize(at, to)) return part
   const length = to.width * to.height * channels
-  const room = part instanceof Float32Array ? new Float32Array(length) : new Uint8Array(length)
-  return pasted(filled(room, fill, 255), to, part, at, channels)
+  const space = part instanceof Float32Array ? new Float32Array(length) : new Uint8Array(length)
+  return pasted(filled(space, fill, 255), to, part, at, channels)
 }
 
 /** Space for labels and for the ignored one. */

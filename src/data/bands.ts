@@ -34,7 +34,7 @@ export type AskedBand = Extract<NativeProgress, { readonly phase: 'ask' }>
 export interface Bands extends Feed {
   readonly places: (step: number, last: number) => Promise<NativeBands>
   /** The band is in its slot then. */
-  readonly bring: (asked: AskedBand) => Promise<void>
+  readonly bring: (requested: AskedBand) => Promise<void>
   /** Reads a band of a later run, which asks for it again. */
   readonly expect: (asked: AskedBand) => void
 }

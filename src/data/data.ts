@@ -309,6 +309,9 @@ export type DataSet =
       })
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
 
+export type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
+export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
+
 /**
  * Samples for training or evaluation, as `files`, `folder` and `source` create them.
  *

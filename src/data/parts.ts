@@ -51,13 +51,13 @@ export const cutFrom = <N extends Uint8Array | Int32Array | Float32Array>(
 ): N => {
   if (r.left === 0 && r.top === 0 && r.width === width && r.height * width * channels === numbers.length) return numbers
   const row = r.width * channels
-  const room = row * r.height
+  const space = row * r.height
   const out = (
     numbers instanceof Float32Array
-      ? new Float32Array(room)
+      ? new Float32Array(space)
       : numbers instanceof Int32Array
-        ? new Int32Array(room)
-        : new Uint8Array(room)
+        ? new Int32Array(space)
+        : new Uint8Array(space)
   ) as N
   for (let y = 0; y < r.height; y++) {
     const at = ((r.top + y) * width + r.left) * channels

@@ -60,7 +60,7 @@ const pooled = (work: ImageWork, workers: number): Reader => {
     hand.under.clear()
     queue = []
   }
-  const begun = (arrays: readonly PlaceArray[]): Hand => {
+  const started = (arrays: readonly PlaceArray[]): Hand => {
     const types = imageTypes(work)
     const shared = arrays.map((a, i) => ({ type: types[i] as PlaceType, memory: a.buffer as unknown as SharedArrayBuffer }))
     const worker = new Worker(WORKER, { workerData: { gate, work, arrays: shared } satisfies Begun })
@@ -77,7 +77,7 @@ const pooled = (work: ImageWork, workers: number): Reader => {
       new Promise<void>((done, failed) => {
         if (!hands) {
           open.add(close)
-          hands = Array.from({ length: workers }, () => begun(arrays))
+          hands = Array.from({ length: workers }, () => started(arrays))
         }
         queue.push({ task: tasks++, place, at, done, failed })
         serve()

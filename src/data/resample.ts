@@ -18,12 +18,12 @@ const RADIUS = 2
 
 const tapsOf = (extent: number, to: number): readonly Taps[] => {
   const scale = extent / to
-  const stretch = Math.max(1, scale)
+  const span = Math.max(1, scale)
   return Array.from({ length: to }, (_, i) => {
     const middle = (i + 0.5) * scale
-    const from = Math.max(0, Math.floor(middle - RADIUS * stretch + 0.5))
-    const end = Math.min(extent, Math.floor(middle + RADIUS * stretch + 0.5))
-    const heights = Array.from({ length: end - from }, (_x, k) => cubic((from + k + 0.5 - middle) / stretch))
+    const from = Math.max(0, Math.floor(middle - RADIUS * span + 0.5))
+    const end = Math.min(extent, Math.floor(middle + RADIUS * span + 0.5))
+    const heights = Array.from({ length: end - from }, (_x, k) => cubic((from + k + 0.5 - middle) / span))
     const all = heights.reduce((a, b) => a + b, 0)
     return { from, weights: heights.map((w) => w / all) }
   })

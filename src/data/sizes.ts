@@ -8,7 +8,8 @@ import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
 import type { KnownClasses } from './classes'
 import { type ImageFile, type Size, sizeOf } from './decode'
 import { openImages } from './images'
-import { type ImageSet, MOST_PIXELS } from './open'
+import type { ImageSet } from './data'
+import { MOST_PIXELS } from './openimages'
 import { chosen, type Part } from './order'
 
 /** Errors while reading the data: refusals are values, all others pass unchanged. */

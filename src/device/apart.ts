@@ -45,7 +45,7 @@ for (;;) {
 interface Running {
   readonly child: ChildProcess
   readonly folder: string
-  readonly asked: number
+  readonly requested: number
   readonly answered: number
 }
 
@@ -93,10 +93,10 @@ const started = (): Running => {
   const args = [...process.execArgv, '-e', CHILD, join(__dirname, 'native'), asked, answered]
   const child = spawn(process.execPath, args, { stdio: 'ignore' })
   child.unref()
-  return { child, folder, asked: toChild, answered: fromChild }
+  return { child, folder, requested: toChild, answered: fromChild }
 }
 
-const ended = ({ child, folder, asked, answered }: Running): void => {
+const ended = ({ child, folder, requested: asked, answered }: Running): void => {
   child.kill('SIGKILL')
   while (isRunning(child.pid)) sleep(LOOK_MS)
   closeSync(asked)
@@ -133,7 +133,7 @@ export const measuredApart = (request: object): Either<string, Timed> => {
       return ready
     }
   }
-  writeSync(running.asked, `${JSON.stringify(request)}\n`)
+  writeSync(running.requested, `${JSON.stringify(request)}\n`)
   const line = lineFrom(running, CALL_SECONDS)
   const answer = E.map((text: string) => JSON.parse(text) as Answer)(line)
   const measured = E.flatMap(({ measured: m, failed }: Answer) => (m ? E.right(m) : E.left(failed ?? 'it gave no answer')))(

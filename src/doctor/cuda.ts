@@ -73,13 +73,13 @@ const factsText = (f: t.TypeOf<typeof factsCodec>): string =>
   `${f.device}; driver for ${f.driver}; ${f.libraries}; ${gib(f.freeBytes)} of ${gib(f.totalBytes)} free; link out ${rate(f.link.outBytesPerSecond)}, in ${rate(f.link.inBytesPerSecond)}${f.link.fullDuplex ? ', both ways at once' : ''}`
 
 /** Incomplete libraries lack engines. */
-const engines = ({ asked, own }: t.TypeOf<typeof factsCodec>['engines']): Finding =>
+const engines = ({ asked: requested, own }: t.TypeOf<typeof factsCodec>['engines']): Finding =>
   own.length === 0
-    ? ok('cuda', 'engines', `cuDNN has one for each of ${asked} plain convolutions`)
+    ? ok('cuda', 'engines', `cuDNN has one for each of ${requested} plain convolutions`)
     : note(
         'cuda',
         'engines',
-        `cuDNN has none for ${own.length} of ${asked} plain convolutions (${own.join(', ')}): own kernels run them, much slower`,
+        `cuDNN has none for ${own.length} of ${requested} plain convolutions (${own.join(', ')}): own kernels run them, much slower`,
         'put all libcudnn_*.so.9 of one version beside libcudnn.so.9',
       )
 

@@ -83,9 +83,10 @@ export const squeezeView = (r: Reading): boolean => {
   const view = viewed(r)
   if (view === undefined) return false
   const at = axesOf(r)
-  const gone = at ? positive(at, view.axes.length) : view.axes.flatMap((a, i) => (sizeOf(a) === 1 ? [i] : []))
-  if (gone.some((i) => sizeOf(view.axes[i] ?? []) !== 1)) refuse(`it squeezes axes ${gone.join(', ')}; allowed: axes of size 1`)
-  return put(r, { ...view, axes: view.axes.filter((_, i) => !gone.includes(i)) })
+  const dropped = at ? positive(at, view.axes.length) : view.axes.flatMap((a, i) => (sizeOf(a) === 1 ? [i] : []))
+  if (dropped.some((i) => sizeOf(view.axes[i] ?? []) !== 1))
+    refuse(`it squeezes axes ${dropped.join(', ')}; allowed: axes of size 1`)
+  return put(r, { ...view, axes: view.axes.filter((_, i) => !dropped.includes(i)) })
 }
 
 export const unsqueezeView = (r: Reading, at: readonly number[]): boolean => {

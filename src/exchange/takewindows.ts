@@ -149,23 +149,23 @@ const windowsOf = (
   pads: Sides,
   counts: boolean,
 ): { readonly pads: Sides; readonly ceil: boolean } => {
-  const asked = r.int('ceil_mode', 0) === 1
+  const requested = r.int('ceil_mode', 0) === 1
   const sizes = r.shape(from).slice(2)
   const number = (i: number, padHigh: number, ceil: boolean): number =>
     windowOutput(sizes[i]!, { kernel: kernel[i]!, stride: stride[i]!, padLow: pads[i]!, padHigh, dilation: 1, ceil })
   const wanted = [0, 1].map((i) => {
-    const room = (sizes[i]! + pads[i]! + pads[i + 2]! - kernel[i]!) / stride[i]!
-    return (asked ? Math.ceil(room) : Math.floor(room)) + 1
+    const space = (sizes[i]! + pads[i]! + pads[i + 2]! - kernel[i]!) / stride[i]!
+    return (requested ? Math.ceil(space) : Math.floor(space)) + 1
   })
   const isSame = (highs: readonly number[], ceil: boolean): boolean =>
     [0, 1].every((i) => number(i, highs[i]!, ceil) === wanted[i])
   const lows = pads.slice(0, 2)
   const isEven = lows.every((n, i) => n === pads[i + 2])
-  if (isEven && isSame(lows, asked)) return { pads, ceil: asked }
+  if (isEven && isSame(lows, requested)) return { pads, ceil: requested }
   if (!counts && isSame(lows, true) && lows.every((n, i) => pads[i + 2]! >= n))
     return { pads: [lows[0]!, lows[1]!, lows[0]!, lows[1]!], ceil: true }
-  return isSame(pads.slice(2), asked)
-    ? { pads, ceil: asked }
+  return isSame(pads.slice(2), requested)
+    ? { pads, ceil: requested }
     : refuse(`its last windows begin behind the image with pads ${pads.join(', ')}; allowed: windows that begin in it`)
 }
 

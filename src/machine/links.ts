@@ -48,8 +48,8 @@ interface Room {
 export const STATED_DISK: Room = { size: 4e12, free: 4e12 }
 
 export const roomOf = (folder: string): Room | undefined => {
-  const room = freeRoom(folder)
-  return room && { size: room.size, free: room.bytes }
+  const space = freeRoom(folder)
+  return space && { size: space.size, free: space.bytes }
 }
 
 /** The parts of the lower tier: the link to the host's memory and its bytes, that to a disk and its free bytes. */

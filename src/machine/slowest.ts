@@ -35,7 +35,7 @@ export interface Compared {
   /** The place of kept answers: machines of one name share them. */
   readonly kept: string
   /** Calls that planning has asked for so far and others were not asked for yet. */
-  readonly asked: () => readonly AskedCall[]
+  readonly requested: () => readonly AskedCall[]
   readonly answer: (calls: readonly AskedCall[]) => Answer
   /** After others have answered for these calls: the new planning times; nothing if none is slower than expected. */
   readonly knowing: (calls: readonly AskedCall[], answers: readonly Answer[]) => Elsewhere | undefined
@@ -137,7 +137,7 @@ export const comparedBy = (
   elsewhere: Elsewhere | undefined,
 ): Compared => ({
   kept,
-  asked: () => [...timer.asked].flatMap(([key, call]) => (elsewhere?.times.has(key) ? [] : [call])),
+  requested: () => [...timer.asked].flatMap(([key, call]) => (elsewhere?.times.has(key) ? [] : [call])),
   answer: (calls) => ({ seconds: secondsBy(own)(calls), link }),
   knowing: (calls, answers) => {
     const times = new Map(elsewhere?.times)

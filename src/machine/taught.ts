@@ -44,8 +44,8 @@ export type MeasuringListener = (calls: number, seconds: number, most: number) =
 let listener: MeasuringListener | undefined
 let [calls, spent] = [0, 0]
 /** Sets the listener of this process. */
-export const hearMeasuring = (heard: MeasuringListener | undefined): void => {
-  listener = heard
+export const hearMeasuring = (received: MeasuringListener | undefined): void => {
+  listener = received
 }
 
 /** Reports a measurement. */

@@ -13,7 +13,7 @@ import { nativeCall } from './operands'
 import { FAULTY_SECONDS, type Timer } from './timing'
 
 /** An error of a device during planning: `whilePlanning` makes it a value again. */
-export const asked = <A>(f: () => A): A => orThrow(onDevice(f))
+export const requested = <A>(f: () => A): A => orThrow(onDevice(f))
 
 export type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
 export type Cost = Asked<number>
@@ -40,7 +40,7 @@ export const waysOf = (
   most?: number,
 ): Ways =>
   remembered((kind, attrs, s) =>
-    asked(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
+    requested(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
   )
 
 /** The same ways, at least one for each call; a call without any is an error. */

@@ -10,11 +10,11 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Model } from '../../dsl'
 import { encodePlan } from '../../staging/plan/codec'
-import type { DataSource } from '../data/open'
+import type { DataSource } from '../data/source'
 import type { SpillwayError } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
-import { gathered, leads, type Rank } from '../ranks/rank'
-import type { Staged } from '../stage/stage'
+import { gather, isLeader, type Rank } from '../ranks/rank'
+import type { Staged } from '../stage/staged'
 import { CANCELLED } from './batches'
 import type { PredictOptions } from './options'
 import { all, type Counted, counting, type Done, type Predicted, predicted, watched } from './predictor'
@@ -86,9 +86,9 @@ const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicte
           ),
         ),
         TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
-        TE.bind('others', ({ done }) => TE.tryCatch(() => gathered(rank, done.map(partOf)), deviceFailed)),
+        TE.bind('others', ({ done }) => TE.tryCatch(() => gather(rank, done.map(partOf)), deviceFailed)),
         TE.map(({ done, bytes, others }) =>
-          leads(rank)
+          isLeader(rank)
             ? predicted([...done, ...others.slice(1).flatMap(doneBy(ready.groups))], ready.description?.classes, bytes)
             : undefined,
         ),

@@ -22,12 +22,12 @@ import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import type { LocalMachine } from '../machine/localmachine'
 import { PeakMemory } from '../machine/memory'
-import { leads, type Rank } from '../ranks/rank'
+import { isLeader, type Rank } from '../ranks/rank'
 import { givenBoth } from '../stage/given'
 import { untrustedPlan } from '../stage/planfile'
-import type { Details } from '../report/run'
+import type { Details } from '../report/runview'
 import type { PlanFor } from '../stage/mode'
-import { describePlan, type Staged } from '../stage/stage'
+import { describePlan, type Staged } from '../stage/staged'
 import { forgetPlanning } from '../train/device'
 import { descriptionOf } from '../train/loading'
 import type { SharedEvaluation } from '../train/measured'
@@ -141,7 +141,7 @@ const runEvaluation = (ready: Running): TaskEither<SpillwayError, Seen> =>
             : addAll(ready, sums, passOver(ready.data, held)(samples)),
         TE.flatMapTask(() => {
           const result = evaluated(ready, sums, memory)
-          return isShared && !leads(rank) ? async () => result : seen(ready, sums, result)
+          return isShared && !isLeader(rank) ? async () => result : seen(ready, sums, result)
         }),
       )
     },

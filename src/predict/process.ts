@@ -4,9 +4,9 @@
 import { valueBytes } from '../../staging/graph/graph'
 import { BANDS_HELD, bandRows } from '../data/bands'
 import type { Data } from '../data/data'
-import { fedOf } from '../data/open'
+import { fedOf } from '../data/fed'
 import type { ProcessMemory } from '../report/facts'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { outputOf } from './batches'
 import { type Format, mostHeld, OUTPUT_BAND_BYTES } from './outputs'
 

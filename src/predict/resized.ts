@@ -6,7 +6,8 @@ import { type Model, modelAt, type Shape } from '../../dsl'
 import type { SpillwayError } from '../errors/errors'
 import type { Prepared } from '../stage/prepare'
 import { swappingLike } from '../stage/process'
-import { type Staged, stagePrepared } from '../stage/stage'
+import type { Staged } from '../stage/staged'
+import { stagePrepared } from '../stage/stage'
 
 export const resized = (
   model: Model,

@@ -7,7 +7,7 @@ import type { Either } from 'fp-ts/Either'
 import type { SpillwayError } from '../errors/errors'
 import { usage } from '../errors/errors'
 import { deviceFailed } from '../errors/exceptions'
-import { exchanged, leads, patiently, type Rank } from '../ranks/rank'
+import { exchange, isLeader, withPatience, type Rank } from '../ranks/rank'
 import { CANCELLED } from './batches'
 
 /** The results of a batch. */
@@ -67,7 +67,7 @@ export const meetingOf = (rank: Rank, settle: (unit: Unit) => void): Meeting => 
   const sending = async (word: Word): Promise<Either<SpillwayError, readonly Word[]>> => {
     if (isOver) return E.left(CANCELLED)
     try {
-      const words = await patiently(rank, exchanged(rank, word))
+      const words = await withPatience(rank, exchange(rank, word))
       isOver = words.some((w) => w.isCancelled)
       return isOver ? E.left(CANCELLED) : E.right(words)
     } catch (e) {
@@ -82,12 +82,12 @@ export const meetingOf = (rank: Rank, settle: (unit: Unit) => void): Meeting => 
     round: async (unit) => {
       const words = await sending({ unit })
       if (E.isLeft(words)) return words
-      if (leads(rank)) for (const { unit: one } of words.right) if (one) settle(one)
+      if (isLeader(rank)) for (const { unit: one } of words.right) if (one) settle(one)
       return E.right(undefined)
     },
     counted: async (own) => {
       const words = await sending({ counted: own })
-      return E.map((all: readonly Word[]) => (leads(rank) ? all.slice(1).flatMap((w) => w.counted ?? []) : []))(words)
+      return E.map((all: readonly Word[]) => (isLeader(rank) ? all.slice(1).flatMap((w) => w.counted ?? []) : []))(words)
     },
     leave: async () => E.map(() => undefined)(await sending({ isCancelled: true })),
   }

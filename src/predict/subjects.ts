@@ -7,26 +7,21 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { Graph } from '../../staging/graph/graph'
-import { type Data, files, folder } from '../data/data'
+import { type Data, files, folder, type ImageSet } from '../data/data'
 import { nameOfFile, pixelsOf, type Size } from '../data/decode'
 import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
 import { looked, sizeOfImage } from '../data/sizes'
-import {
-  type DataSource,
-  fedOf,
-  type ImageSet,
-  MOST_PIXELS,
-  type OpenedData,
-  openOwn,
-  openPictures,
-  openRunData,
-} from '../data/open'
+import type { DataSource, OpenedData } from '../data/source'
+import { fedOf } from '../data/fed'
+import { MOST_PIXELS, openPictures } from '../data/openimages'
+import { openOwn } from '../data/opensource'
+import { openRunData } from '../data/open'
 import { arraysAsSource } from '../data/arrays'
 import { chosen, orderOf } from '../data/order'
 import { sizeOfOwn } from '../data/readers'
 import { type SpillwayError, usage } from '../errors/errors'
 import { openData } from '../files/samples'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { filesOf } from '../train/beforehand'
 import { loadingOf } from '../train/loading'
 import { PREFETCH, usualWorkers } from '../train/options'

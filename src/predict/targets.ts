@@ -5,7 +5,7 @@ import * as E from 'fp-ts/Either'
 import type { NativeSlots } from '../device/native'
 import type { Bands } from '../data/bands'
 import type { Feed, NativeBands, NativeFeed } from '../data/feed'
-import type { DataSource } from '../data/open'
+import type { DataSource } from '../data/source'
 import { positionOf } from '../data/order'
 import { ELEMENTS, elementsOf, type FedValue, type PlaceArray } from '../data/places'
 import { orThrow } from '../errors/exceptions'
@@ -95,16 +95,16 @@ const copyingBands = (feed: Feed, { name, batch, shape }: FedValue, keep: (step:
       made = await bands.places(step, last)
       return made
     },
-    bring: async (asked) => {
-      await bands.bring(asked)
-      if (asked.name !== name) return
+    bring: async (requested) => {
+      await bands.bring(requested)
+      if (requested.name !== name) return
       const { data, shape: slots } = made!.arrays[name]!
       const most = slots[1]!
-      const rows = Math.min(most, h - asked.band * most)
-      const numbers = under.get(asked.step) ?? new ELEMENTS[made!.arrays[name]!.dtype](batch * c * h * w)
-      under.set(asked.step, numbers)
-      const from = asked.slot * most * w * c
-      numbers.set(data.subarray(from, from + rows * w * c), (asked.b * h + asked.band * most) * w * c)
+      const rows = Math.min(most, h - requested.band * most)
+      const numbers = under.get(requested.step) ?? new ELEMENTS[made!.arrays[name]!.dtype](batch * c * h * w)
+      under.set(requested.step, numbers)
+      const from = requested.slot * most * w * c
+      numbers.set(data.subarray(from, from + rows * w * c), (requested.b * h + requested.band * most) * w * c)
     },
     ended: (step) => {
       keep(step, { numbers: under.get(step)!, layout: 'NHWC' })

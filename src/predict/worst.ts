@@ -6,10 +6,12 @@ import type { Graph } from '../../staging/graph/graph'
 import { lossName, partsOf } from '../../staging/ops/loss'
 import { type Data, pick } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
-import { type DataSource, fedOf, openRunData, sampleWords } from '../data/open'
+import { type DataSource, sampleText } from '../data/source'
+import { fedOf } from '../data/fed'
+import { openRunData } from '../data/open'
 import type { FedValue } from '../data/places'
 import { MOST_PNG_CLASSES, pngOfClasses, pngOfPixels } from '../files/pictures'
-import type { Picture, PoorSample } from '../report/run'
+import type { Picture, PoorSample } from '../report/runview'
 import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
 import { targetsOf } from './targets'
 
@@ -353,7 +355,7 @@ const lookedAt = async (data: Data, samples: readonly number[], graph: Graph): P
       ? await fromFeed((source.openWhole ?? source.open)() as Feed<NativeFeed>, input!, samples.length)
       : fromFiles(source, input!, samples.length)
   const prefix = `'${input!.name}' of `
-  const names = samples.map((_, i) => sampleWords(source, input!.name, 1, i + 1, 0).replace(prefix, ''))
+  const names = samples.map((_, i) => sampleText(source, input!.name, 1, i + 1, 0).replace(prefix, ''))
   return { pictures, names }
 }
 

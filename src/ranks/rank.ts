@@ -25,12 +25,12 @@ export const rankOf = (communicator: NativeCommunicator): Rank => ({
 })
 
 /** Seconds that a rank waits for others while steps run, where somebody says how many. */
-export const patienceAsked = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv = process.env): number | undefined => {
+export const statedPatience = ({ SPILLWAY_PATIENCE }: NodeJS.ProcessEnv = process.env): number | undefined => {
   const seconds = Number(SPILLWAY_PATIENCE ?? 0)
   return seconds > 0 ? seconds : undefined
 }
 
-export const leads = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
+export const isLeader = (rank: Rank | undefined): boolean => rank === undefined || rank.rank === 0
 /** A rank's part of each batch: its images, or those with its band. */
 export const shareIn = (graph: Graph, rank = 0): Share => ({ rank: Math.floor(rank / bandsOf(graph)), of: slicesOf(graph) })
 
@@ -41,7 +41,7 @@ export const broadcast = async ({ rank, communicator }: Rank, own: Uint8Array = 
   (await communicator.exchange(rank === 0 ? own : NOTHING))[0]!
 
 /** Each rank's value, at every rank. */
-export const gathered = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
+export const gather = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
   (await communicator.exchange(new TextEncoder().encode(JSON.stringify(own)))).map(
     (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as A,
   )
@@ -51,7 +51,7 @@ export const fromLeader = async <A>(rank: Rank, own?: A): Promise<A> =>
   JSON.parse(new TextDecoder().decode(await broadcast(rank, new TextEncoder().encode(JSON.stringify(own ?? null))))) as A
 
 /** Each rank's value, at every rank: typed arrays and maps, too. */
-export const exchanged = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
+export const exchange = async <A>({ communicator }: Rank, own: A): Promise<readonly A[]> =>
   (await communicator.exchange(Uint8Array.from(serialize(own)))).map((bytes) => deserialize(bytes) as A)
 
 /** As the native interpreter has it while steps run. */
@@ -61,8 +61,8 @@ const PATIENT_STEPS = 20
 const LAST_WORDS_MS = 2000
 
 /** A missing rank hangs. */
-export const patiently = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> => {
-  const seconds = patienceAsked() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
+export const withPatience = async <A>(rank: Rank, meeting: Promise<A>): Promise<A> => {
+  const seconds = statedPatience() ?? Math.max(LEAST_PATIENCE, PATIENT_STEPS * rank.pace.seconds)
   const hangs = `rank ${rank.rank} waited ${seconds.toFixed(0)} s for other ranks: one of them hangs or is much slower (SPILLWAY_PATIENCE=SECONDS sets a longer wait)`
   let timer: NodeJS.Timeout | undefined
   const tooLong = new Promise<never>((_, reject) => {

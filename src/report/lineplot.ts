@@ -232,8 +232,8 @@ const nameHeights = (p: Plot, scale: Scale): readonly number[] => {
   const heights = new Array<number>(sorted.length).fill(0)
   let lowest = TOP
   for (const [k, { i, y }] of sorted.entries()) {
-    const room = scale.bottom - LEGEND_PITCH * (sorted.length - 1 - k)
-    heights[i] = Math.min(Math.max(y, lowest), room)
+    const space = scale.bottom - LEGEND_PITCH * (sorted.length - 1 - k)
+    heights[i] = Math.min(Math.max(y, lowest), space)
     lowest = heights[i]! + LEGEND_PITCH
   }
   return heights

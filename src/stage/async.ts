@@ -16,7 +16,8 @@ import { ownRates } from '../machine/ownmachines'
 import { takeOwnGpu } from '../ranks/gpu'
 import type { ModeOf } from './mode'
 import { ownStrategy } from './ownstrategies'
-import { type AnyLayer, type AnyModel, machineOptionsOf, STAGE_VALUES, type Staged, type StageOptions, withFacts } from './stage'
+import { type AnyLayer, type AnyModel, machineOptionsOf, STAGE_VALUES, type StageOptions } from './stageoptions'
+import { type Staged, withFacts } from './staged'
 import type { Answered, Asked } from './worker'
 
 /**
@@ -42,11 +43,11 @@ const STAGE_ASYNC = withValues(STAGE_ASYNC_KEYS, { ...STAGE_VALUES, signal })
 const WORKER = join(__dirname, `worker${extname(__filename)}`)
 
 /** The thread ends with its answer, with an exception, or when nobody waits for it any more. */
-const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
+const inThread = (requested: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
     takeOwnGpu()
-    const worker = new Worker(WORKER, { workerData: asked })
+    const worker = new Worker(WORKER, { workerData: requested })
     const onAbort = (): void => {
       reject(signal?.reason)
       void worker.terminate()

@@ -24,7 +24,7 @@ import {
   withGraph,
 } from './largest'
 import type { Prepared } from './prepare'
-import { EFFORTS } from './stage'
+import { EFFORTS } from './stageoptions'
 
 /** A step in the budget: its memory in-core, and the price of its plan, if one fits. */
 export interface Fit {
@@ -303,9 +303,9 @@ const grownBy = (o: FitsAsked, growing: Growing, changes: (before: Before, inCor
       E.bind('changes', ({ answers }) => {
         if (before.inCoreBytes <= o.budgetBytes) return NONE
         o.onPhase?.('trying changes')
-        const sought = changes(before, answers.find(({ of }) => of === 'in-core')?.largest)
+        const wanted = changes(before, answers.find(({ of }) => of === 'in-core')?.largest)
         return pipe(
-          E.sequenceArray(sought),
+          E.sequenceArray(wanted),
           E.map((found) => found.flat()),
         )
       }),
@@ -333,9 +333,9 @@ export const fitsFrom = (
     step,
     E.bindTo('asked'),
     E.bind('grown', () => E.sequenceArray(kinds)),
-    E.map(({ asked, grown }) => ({
+    E.map(({ asked: requested, grown }) => ({
       budgetBytes,
-      asked,
+      asked: requested,
       largest: grown.flatMap(({ answers }) => answers),
       changes: grown.flatMap(({ changes }) => changes).sort((a, b) => secondsForAnImage(a) - secondsForAnImage(b)),
     })),

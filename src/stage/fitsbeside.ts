@@ -24,7 +24,7 @@ type Images = () => Promise<Answered>
 
 /** A thread that answers for images. The machine crosses by its name and options: its functions stay in their thread. */
 export interface ImagesThread {
-  readonly ask: (asked: Asked) => Images
+  readonly ask: (requested: Asked) => Images
 }
 
 /** It starts before the model is built, and loads its modules meanwhile. It does not keep the process alive until its answers are awaited. */

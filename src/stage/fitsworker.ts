@@ -16,14 +16,14 @@ export interface Asked extends Omit<FitsAsked, 'subject' | 'onPhase' | 'machineW
 }
 export type Answered = E.Either<SpillwayError, Grown>
 
-const answersTo = ({ net, base, own, machine, ...asked }: Asked): Answered => {
+const answersTo = ({ net, base, own, machine, ...requested }: Asked): Answered => {
   const machineWith = (o: MachineOptions) => machineNamed(machine.name, { ...machine.options, ...o })
   return pipe(
     machineWith({}),
     E.flatMap((machine) =>
-      imagesOf({ ...asked, machineWith, subject: { at: (input) => modelAt(input, net), base, own, machine } }),
+      imagesOf({ ...requested, machineWith, subject: { at: (input) => modelAt(input, net), base, own, machine } }),
     ),
   )
 }
 
-parentPort?.once('message', (asked: Asked) => parentPort?.postMessage(answersTo(asked)))
+parentPort?.once('message', (requested: Asked) => parentPort?.postMessage(answersTo(requested)))

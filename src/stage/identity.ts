@@ -17,7 +17,7 @@ import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
 import { type Own, stepWith } from './prepare'
-import type { Staged } from './stage'
+import type { Staged } from './staged'
 
 const ranksText = (g: Graph): string => {
   const [ranks, bands] = [ranksOf(g), bandsOf(g)]

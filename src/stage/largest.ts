@@ -24,7 +24,7 @@ import { machineNamed } from '../machine/machine'
 import { batchesFrom } from './batches'
 import { mostCallsPlanned } from './heap'
 import { type Named, ofThisWorld, prepare } from './prepare'
-import { checkedBudget, checkedEffort, machineOptionsOf, type PlannedOptions, STAGE_VALUES } from './stage'
+import { checkedBudget, checkedEffort, machineOptionsOf, type PlannedOptions, STAGE_VALUES } from './stageoptions'
 
 /** The sizes that can grow. */
 export const GROWING = ['batch', 'image'] as const
@@ -338,12 +338,12 @@ class Search {
     if (strategy === 'in-core') return inCore
     const { own, grows, grown } = this.sizes
     const most = Math.floor(grown(upTo * grows(inCore.at || own)))
-    const asked = { strategy, budgetBytes: this.budgetBytes }
+    const requested = { strategy, budgetBytes: this.budgetBytes }
     const refusal = (n: number): Refusal | undefined => {
       const graph = this.graph(n)
       if (E.isLeft(graph)) return 'model'
       // Most searches end at the first size: its plan is priced later.
-      const isPlanned = n === most ? E.isRight(this.price(n, o)) : fitsIn(graph.right, this.subject, asked)
+      const isPlanned = n === most ? E.isRight(this.price(n, o)) : fitsIn(graph.right, this.subject, requested)
       return isPlanned ? undefined : 'budget'
     }
     // A step that fits in-core fits `auto`, too.

@@ -22,7 +22,7 @@ import { belonging, elaboratedFor } from './identity'
 import { commentText, literal, text } from './literal'
 import { machineNamed } from '../machine/machine'
 import { plansText, untrustedPlans } from './planfile'
-import { describePlans, machineOptionsIn, type Staged } from './stage'
+import { describePlans, machineOptionsIn, type Staged } from './staged'
 
 /** One for all, or one for each band of rows. */
 type Plans = readonly [Plan, ...(readonly Plan[])]

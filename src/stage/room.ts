@@ -5,7 +5,7 @@ import { type FreeRoom, freeRoom } from '../files/places'
 import { availableBytes } from '../machine/memory'
 import { showSize } from '../report/format'
 import { tierShares } from '../report/facts'
-import type { Staged } from './stage'
+import type { Staged } from './staged'
 
 /** Bytes that will be written somewhere. */
 export interface Writing {
@@ -21,13 +21,13 @@ const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
   // The memory of planning itself is freed before the run.
   const left = Math.max(availableBytes(), machine.device.isCard ? 0 : machine.memoryBytes)
   if (tier + device <= left) return []
-  const asked = [
+  const requested = [
     ...(device > 0 ? [`${showSize(device)} on the device`] : []),
     ...(tier > 0 ? [`${showSize(tier)} of host memory`] : []),
   ]
   const cure =
     tier > 0 ? 'use --spill DIR to swap to a disk' : `use --budget ${machine.memoryBytes} (${showSize(machine.memoryBytes)})`
-  return [`this machine has ${showSize(left)} of free memory, but the plan needs ${asked.join(' and ')}: ${cure}`]
+  return [`this machine has ${showSize(left)} of free memory, but the plan needs ${requested.join(' and ')}: ${cure}`]
 }
 
 const diskLacks = (writings: readonly Writing[]): readonly string[] => {

@@ -6,7 +6,9 @@ import { pipe } from 'fp-ts/function'
 import { asTrainable } from '../../dsl'
 import type { SpillwayError } from '../errors/errors'
 import { type MachineRates, registerMachine } from '../machine/ownmachines'
-import { type Staged, type StageOptions, tryStage } from './stage'
+import type { Staged } from './staged'
+import type { StageOptions } from './stageoptions'
+import { tryStage } from './stage'
 
 export interface Asked {
   readonly model: unknown

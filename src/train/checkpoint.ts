@@ -209,7 +209,7 @@ const readLosses = (file: TensorFile, steps: number): Either<string, readonly nu
     : E.left(`it does not contain the losses of ${steps} steps`)
 }
 
-const asWritten = (directory: string, { file, bytes, sha256 }: Head['tensors']): Either<string, string> =>
+const tensorsFile = (directory: string, { file, bytes, sha256 }: Head['tensors']): Either<string, string> =>
   pipe(
     digestOf(join(directory, file)),
     E.mapLeft(errorText),
@@ -228,7 +228,7 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
   pipe(
     readHead(join(directory, `${stem(step)}.json`), step),
     E.bindTo('head'),
-    E.bind('path', ({ head }) => asWritten(directory, head.tensors)),
+    E.bind('path', ({ head }) => tensorsFile(directory, head.tensors)),
     E.bind('file', ({ path }) => E.mapLeft(errorText)(openTensors('checkpoint', path))),
     E.bind('losses', ({ file }) => readLosses(file, step)),
     E.map(({ head, head: { identity, settings, totals, countedBefore, measured }, file, losses }) => ({

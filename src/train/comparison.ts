@@ -4,7 +4,7 @@ import { type Chart, CHART_SCRIPT, CHART_STYLE, chartHtml, type ChartSeries } fr
 import { showSeconds, showSize } from '../report/format'
 import { plotSvg } from '../report/lineplot'
 import { escapeHtml, page } from '../report/page'
-import { section, stepSeries, tableOf } from '../report/run'
+import { section, stepSeries, tableOf } from '../report/runcharts'
 import { factsOf } from './runfolder'
 import { logOf, type Run, type RunSummary } from './runs'
 import type { ReadLog } from './steplog'

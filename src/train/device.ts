@@ -12,7 +12,9 @@ import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
 import type { Feed } from '../data/feed'
 import type { AskedBand, Bands } from '../data/bands'
-import { type DataSource, fedOf, scaledFor } from '../data/open'
+import type { DataSource } from '../data/source'
+import { fedOf } from '../data/fed'
+import { scaledFor } from '../data/scaling'
 import { orderOf, orderOfSteps, type Order } from '../data/order'
 import type { FedValue } from '../data/places'
 import { type FileTensor, sampleCount } from '../files/samples'
@@ -34,9 +36,9 @@ import {
   type RunRequest,
   tryLoadNative,
 } from '../device/native'
-import { patienceAsked, type Rank, shareIn } from '../ranks/rank'
+import { statedPatience, type Rank, shareIn } from '../ranks/rank'
 import { showSize } from '../report/format'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { type Met, notFinitePlace } from './finite'
 import type { StateStore } from './weights'
 import { beginningsIn, withWholeWeights } from './weightparts'
@@ -261,7 +263,7 @@ interface Open {
 }
 
 /** Starts steps. The native session forgets a cancellation that comes between two runs, so each run repeats it. */
-const begun = ({ session, stop }: Open, request: RunRequest, onProgress: (p: NativeProgress) => void): Promise<Metrics> => {
+const startRun = ({ session, stop }: Open, request: RunRequest, onProgress: (p: NativeProgress) => void): Promise<Metrics> => {
   const running = session.run(request, onProgress)
   if (stop) session.cancel(stop)
   return running
@@ -298,7 +300,7 @@ const withFeed = async (
   const progress = (p: NativeProgress): void => {
     if (p.phase !== 'ask') given(p)
   }
-  if (s.data.kind !== 'fed') return begun(open, { ...request, source: nativeSource(staged, s) }, progress)
+  if (s.data.kind !== 'fed') return startRun(open, { ...request, source: nativeSource(staged, s) }, progress)
   feeding.feed ??= s.data.open()
   const { feed } = feeding
   let isOver = false
@@ -312,13 +314,13 @@ const withFeed = async (
   }
   const source = await placesOf(() => feed.places(s.firstStep, s.last), open, thrown)
   if (!source) return undefined
-  const asked = (p: AskedBand): void => {
+  const requested = (p: AskedBand): void => {
     const bands = feed as Bands
     if (p.step < s.firstStep + s.steps) bands.bring(p).then(() => put(p.ticket), fail)
     else bands.expect(p)
   }
-  const running = begun(open, { ...request, source }, (p) => {
-    if (p.phase === 'ask') return asked(p)
+  const running = startRun(open, { ...request, source }, (p) => {
+    if (p.phase === 'ask') return requested(p)
     if (p.phase === 'step') feed.ended(p.step)
     progress(p)
   })
@@ -340,8 +342,8 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
 }
 
 /** Whom steps meet. */
-const meeting = (rank: Rank | undefined): Pick<RunRequest, 'communicator' | 'patience'> => {
-  const patience = patienceAsked()
+const rankRequest = (rank: Rank | undefined): Pick<RunRequest, 'communicator' | 'patience'> => {
+  const patience = statedPatience()
   return rank ? { communicator: rank.communicator, ...(patience === undefined ? {} : { patience }) } : {}
 }
 
@@ -349,7 +351,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink, isTraced = false } = s
   const given = { ...(rates ? { rates } : {}), ...(sink ? { sink } : {}) }
-  const request = { steps, firstStep, seed, timeline: isTraced, ...given, ...meeting(staged.rank) }
+  const request = { steps, firstStep, seed, timeline: isTraced, ...given, ...rankRequest(staged.rank) }
   const [rate = 0] = ratesIn(staged.plan)
   const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
@@ -381,7 +383,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
 const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayError, Met | undefined>> => {
   const { data, rates, ...rest } = s
   const { plan, rank } = open.staged
-  const request = { ...rest, ...(rates ? { rates } : {}), ...meeting(rank) }
+  const request = { ...rest, ...(rates ? { rates } : {}), ...rankRequest(rank) }
   const thrown: Thrown = {}
   try {
     const metrics = await withFeed(open, { ...s, last: s.firstStep + s.steps - 1 }, thrown, request, () => {})
@@ -399,7 +401,7 @@ const deviceName = ({ machine }: Staged): DeviceName => {
   return machine.device.name
 }
 
-const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
+const openFed = (native: Native, staged: Staged, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
   const { throttle, hostMemory } = o
   const { precision } = staged.plan
   const { hostBytes = Infinity, tierBytes } = staged.plan
@@ -465,7 +467,7 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: 
 const sessionWith = (staged: Staged, o: DeviceOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
   pipe(
     tryLoadNative(),
-    E.flatMap((native) => opened(native, staged, o)),
+    E.flatMap((native) => openFed(native, staged, o)),
     E.map((session) => sessionOn(session, staged, o, feeding)),
   )
 

@@ -73,7 +73,7 @@ export interface Listener {
 }
 
 /** Hears of each event as it comes; the run waits for nobody. */
-export const hearing = (emit: (event: FitEvent) => void): Listener => ({
+export const listen = (emit: (event: FitEvent) => void): Listener => ({
   emit,
   taken: () => Promise.resolve(),
   ahead: Number.POSITIVE_INFINITY,

@@ -11,9 +11,9 @@ import type { Graph } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 import { optimizersIn } from '../stage/identity'
 import type { PlanFor } from '../stage/mode'
-import type { Staged } from '../stage/stage'
-import { scriptTask } from './among'
-import { hearing } from './events'
+import type { Staged } from '../stage/staged'
+import { scriptTask } from './ranks/script'
+import { listen } from './events'
 import type { DeviceLimits } from './device'
 import type { LoadingOptions } from './loading'
 import { type FeedingOptions, TRAIN, type TrainOptions } from './options'
@@ -129,7 +129,7 @@ export const findRateWith = async (
   const rateAt = (step: number): number => from * (to / from) ** ((step - 1) / (rates - 1))
   const tried = new Tried()
   const enough = new AbortController()
-  const listener = hearing((e) => {
+  const listener = listen((e) => {
     if (e.kind !== 'step' || tried.diverged) return
     const now = tried.add(e.step, rateAt(e.step), e.loss)
     onRate?.(now)

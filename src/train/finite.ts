@@ -6,8 +6,8 @@ import { slicesOf } from '../../staging/graph/ranks'
 import type { Plan } from '../../staging/plan/plan'
 import type { NativeNotFinite } from '../device/native'
 import type { NotFinitePlace } from '../errors/errors'
-import { type DataSource, sampleWords } from '../data/open'
-import { gathered, type Rank } from '../ranks/rank'
+import { type DataSource, sampleText } from '../data/source'
+import { gather, type Rank } from '../ranks/rank'
 
 /** Images and rows are those of the whole, for any part of a rank. */
 export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite, rank?: Rank): NotFinitePlace => {
@@ -21,7 +21,7 @@ export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite,
     return { ...found, at, in: `'${v.name}'`, by: layer === undefined ? kind : `${kind} of layer '${layer}'` }
   }
   return isFed(v)
-    ? { ...found, at: at.slice(1), in: sampleWords(data, v.name, v.shape[0]! * slicesOf(plan.graph), n.step, at[0]!) }
+    ? { ...found, at: at.slice(1), in: sampleText(data, v.name, v.shape[0]! * slicesOf(plan.graph), n.step, at[0]!) }
     : { ...found, at, in: `'${v.name}'` }
 }
 
@@ -33,6 +33,6 @@ export interface Met {
 
 /** The first find of all ranks: such numbers travel, and reach the others later. All ranks call it. */
 export const firstMet = async (rank: Rank, own: Met | undefined): Promise<Met | undefined> =>
-  (await gathered(rank, own ?? null))
+  (await gather(rank, own ?? null))
     .flatMap((met) => met ?? [])
     .sort((a, b) => a.place.step - b.place.step || a.call - b.call || a.place.rank! - b.place.rank!)[0]

@@ -93,7 +93,7 @@ export interface FittingWeights {
   readonly table: WeightsTable
 }
 
-const listed = (given: string | readonly string[] | undefined = []): readonly string[] =>
+const listNames = (given: string | readonly string[] | undefined = []): readonly string[] =>
   typeof given === 'string' ? [given] : given
 
 // ---------------------------------------------------------------- what is asked for
@@ -104,7 +104,7 @@ export const loadingOf = ({ weightsSkip, weightsStrip }: LoadingOptions): Loadin
 /** Options that a file could be loaded with. */
 export const checkedLoading = <O extends LoadingOptions & { readonly weights?: unknown }>(o: O): Either<SpillwayError, O> => {
   for (const key of ['weightsSkip', 'weightsStrip'] as const) {
-    if (listed(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} needs weights`))
+    if (listNames(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} needs weights`))
   }
   return E.right(o)
 }
@@ -113,8 +113,8 @@ export const checkedLoading = <O extends LoadingOptions & { readonly weights?: u
 export const startText = (file: string, { weightsSkip, weightsStrip }: LoadingOptions): string =>
   [
     file,
-    ...listed(weightsStrip).map((prefix) => `names without '${prefix}'`),
-    ...listed(weightsSkip).map((pattern) => `'${pattern}' left out`),
+    ...listNames(weightsStrip).map((prefix) => `names without '${prefix}'`),
+    ...listNames(weightsSkip).map((pattern) => `'${pattern}' left out`),
   ].join(', ')
 
 // ---------------------------------------------------------------- names
@@ -272,10 +272,10 @@ const judged = (
 export const fittingWeights = (path: string, state: ModelState, o: LoadingOptions = {}): Either<SpillwayError, FittingWeights> =>
   pipe(
     openNamedWeights('weights', path),
-    E.flatMap((file) => stripped(file, listed(o.weightsStrip))),
+    E.flatMap((file) => stripped(file, listNames(o.weightsStrip))),
     E.bindTo('file'),
     E.bind('isLeft', ({ file }) =>
-      skipping(listed(o.weightsSkip), [
+      skipping(listNames(o.weightsSkip), [
         ...new Set([...state.weights.map((v) => v.name), ...state.counters.map((c) => c.name), ...file.tensors.keys()]),
       ]),
     ),

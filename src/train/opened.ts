@@ -8,7 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { restore } from './checkpoint'
 import { type DeviceSession, type Feeding, openFedDevice } from './device'
 import { seedOf, type TrainOptions } from './options'
@@ -19,7 +19,7 @@ import { type LoadedWeights, loadWeights, tableText } from './loading'
 import type { StateReader } from './weights'
 
 /** A session that signals end; its feed goes on in the next one. */
-const openedFor = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
+const openSession = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
   pipe(
     openFedDevice(staged, { ...o, tier: tierOf(o.spill) }, feeding),
     E.tap((session) => {
@@ -45,12 +45,12 @@ const closeSession = (o: TrainOptions, held: Held): void => {
   session.dispose()
 }
 
-export const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, Held> => {
+export const openHeld = (staged: Staged, o: TrainOptions): Either<SpillwayError, Held> => {
   const feeding: Feeding = {}
-  return E.map((session: DeviceSession) => ({ session, feeding, isOpen: true }))(openedFor(staged, o, feeding))
+  return E.map((session: DeviceSession) => ({ session, feeding, isOpen: true }))(openSession(staged, o, feeding))
 }
 
-export const closed =
+export const closeHeld =
   (o: TrainOptions) =>
   (held: Held): void => {
     held.feeding.feed?.close()
@@ -59,7 +59,7 @@ export const closed =
   }
 
 /** Lends the device to other code, which may read the state; then it holds the state again. */
-export const lent =
+export const lendDevice =
   <A>(held: Held, { staged, options: o, state }: Pick<Start, 'staged' | 'options' | 'state'>) =>
   (use: (state: StateReader) => TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
     using(
@@ -72,7 +72,7 @@ export const lent =
           TE.tap(() =>
             TE.fromIOEither(() =>
               pipe(
-                openedFor(staged, o, held.feeding),
+                openSession(staged, o, held.feeding),
                 E.flatMap((session) => {
                   held.session = session
                   held.isOpen = true
@@ -85,16 +85,18 @@ export const lent =
     )
 
 /** The start of a run; a resumed one, and one that starts from its seed, have no table. */
-export type Begun = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
+export type FirstState = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
 
 interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
   readonly session: DeviceSession
 }
 
-const begun = (run: Fresh): Either<SpillwayError, Begun> => {
+const startState = (run: Fresh): Either<SpillwayError, FirstState> => {
   const { options: o, session, state } = run
   return pipe(
-    o.weights === undefined ? E.right<SpillwayError, Begun>({ counted: new Map() }) : loadWeights(o.weights, state, session, o),
+    o.weights === undefined
+      ? E.right<SpillwayError, FirstState>({ counted: new Map() })
+      : loadWeights(o.weights, state, session, o),
     E.tap((loaded) => session.initialise(seedOf(o), loaded.table?.taken)),
     E.tap((loaded) => {
       const text = loaded.table && tableText(loaded.table)
@@ -105,10 +107,10 @@ const begun = (run: Fresh): Either<SpillwayError, Begun> => {
 }
 
 /** Fills the device: from the checkpoint, else from the seed and then the weights file. */
-export const filled = (run: Fresh): Either<SpillwayError, Begun> =>
+export const fillState = (run: Fresh): Either<SpillwayError, FirstState> =>
   run.from
     ? pipe(
         restore(run.options.checkpointDir!, run.from, run.state, run.session),
         E.map(() => ({ counted: run.from!.counted })),
       )
-    : begun(run)
+    : startState(run)

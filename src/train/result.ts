@@ -13,7 +13,7 @@ import type { OwnKernels } from '../machine/ownkernels'
 import type { StepsTaken } from './device'
 import type { WeightsTable } from './loading'
 import type { Measurement } from './measurement'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import {

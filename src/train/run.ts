@@ -18,7 +18,7 @@ import { elaboratedFor } from '../stage/identity'
 import type { ModeFault } from '../stage/mode'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { type Endless, TRAIN, TRAIN_KEYS, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 

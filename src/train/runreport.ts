@@ -7,7 +7,8 @@ import { pipe } from 'fp-ts/function'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { madeFolder, writeWholeText } from '../files/whole'
-import { type Details, planPart, runHtml, type RunView } from '../report/run'
+import type { Details, RunView } from '../report/runview'
+import { planPart, runHtml } from '../report/run'
 import type { RunMetrics } from './device'
 import type { FitEvent, Listener } from './events'
 import { epochEnd, epochsAt, meanLoss } from './length'
@@ -61,7 +62,7 @@ interface Heard {
 }
 
 /** As an earlier process left it. */
-const heardBefore = ({ from, length: { epochs } }: Start): Heard => {
+const earlierEvents = ({ from, length: { epochs } }: Start): Heard => {
   const losses = [...(from?.losses ?? [])]
   const unknown = (): number[] => losses.map(() => Number.NaN)
   const past = epochs ? epochsAt(epochs, losses.length) : 0
@@ -101,13 +102,13 @@ const bestOf = ({ options: o, evaluation }: Start, { measured, epochs }: Heard, 
         ).best
       : undefined
 
-const listened = (heard: Heard, e: FitEvent): void => {
+const listened = (received: Heard, e: FitEvent): void => {
   if (e.kind === 'step') {
-    heard.losses.push(e.loss)
-    heard.rates.push(e.lr)
-    heard.seconds.push(e.seconds)
-  } else if (e.kind === 'epoch') heard.epochs.push(e)
-  else if (e.kind === 'evaluation') heard.measured.push({ epoch: e.epoch, step: e.step, metrics: e.metrics })
+    received.losses.push(e.loss)
+    received.rates.push(e.lr)
+    received.seconds.push(e.seconds)
+  } else if (e.kind === 'epoch') received.epochs.push(e)
+  else if (e.kind === 'evaluation') received.measured.push({ epoch: e.epoch, step: e.step, metrics: e.metrics })
 }
 
 // ---------------------------------------------------------------- how it ends
@@ -140,7 +141,7 @@ const opened = (path: string, start: Start): Either<SpillwayError, Kept> => {
   const { staged, options: o, length, from, evaluation } = start
   const { epochs, steps } = length
   const stepsPerEpoch = epochs ? epochs.samples / epochs.batch : undefined
-  const heard = heardBefore(start)
+  const heard = earlierEvents(start)
   const part = planPart(staged)
   const began = new Date().toISOString()
   const recipe = factsOf(start.recorded ?? recordedOf(start))

@@ -10,16 +10,16 @@ import { meanOverSteps } from '../../staging/ops/optimizer'
 import { loadNative, tryLoadNative } from '../device/native'
 import { FITS } from '../data/augment'
 import { classesOf } from '../data/description'
-import type { OpenedData } from '../data/open'
+import type { OpenedData } from '../data/source'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { runsPlace } from '../files/runs'
 import { thisProcessor } from '../machine/processor'
-import { leads } from '../ranks/rank'
+import { isLeader } from '../ranks/rank'
 import { belonging, identityOf, onRanksOf, optionsIn, ranksIn } from '../stage/identity'
 import { checkedMode } from '../stage/mode'
 import { otherThanRecorded } from '../stage/recorded'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import {
   type Checkpoint,
   type Circumstances,
@@ -147,7 +147,7 @@ export const readyOf = (
     E.tap((run) => {
       const { notes, orderNote, samples = 0 } = run.data
       const order = orderNote !== undefined && samples > run.batch ? [orderNote] : []
-      if (staged.rank && !leads(staged.rank)) return E.right(undefined)
+      if (staged.rank && !isLeader(staged.rank)) return E.right(undefined)
       for (const text of [...notes, ...order, ...adviceFor({ graph: staged.plan.graph, ...run })]) o.onNote?.(text)
       return E.right(undefined)
     }),
@@ -178,11 +178,11 @@ export const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, L
 export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
   const { staged, options: o, data } = ready
   const weights = o.weights === undefined ? undefined : startText(resolve(o.weights), o)
-  const asked = identityOf(staged, seedOf(o), data.content, weights)
+  const requested = identityOf(staged, seedOf(o), data.content, weights)
   return pipe(
-    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, asked),
+    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, requested),
     // Weights that a run started from matter no more once it has a checkpoint.
-    E.map((from) => ({ ...ready, from, identity: { ...asked, weights: from?.identity.weights ?? asked.weights } })),
+    E.map((from) => ({ ...ready, from, identity: { ...requested, weights: from?.identity.weights ?? requested.weights } })),
   )
 }
 

@@ -15,7 +15,7 @@ import { openEvents } from '../files/tfevents'
 import { type Links, madeFolder, readText, removeLeftoversOf, writeWholeText } from '../files/whole'
 import { rowText } from '../files/rows'
 import { summary } from '../report/summary'
-import type { Staged } from '../stage/stage'
+import type { Staged } from '../stage/staged'
 import { ratesIn, type StepDone } from './device'
 import type { Measurement } from './measurement'
 

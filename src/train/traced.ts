@@ -11,11 +11,11 @@ import { ratesIn } from '../stage/identity'
 import { findCheckpoint } from './checkpoint'
 import type { DeviceSession, StepsToSearch } from './device'
 import { firstMet } from './finite'
-import { closed, filled, opened } from './opened'
+import { closeHeld, fillState, openHeld } from './opened'
 import { seedOf } from './options'
-import { cutting } from './parts'
+import { cuttingStore } from './ranks/parts'
 import type { Reduction } from './plateau'
-import { announce, sameState, together } from './ranks'
+import { giveOrder, shareState, collective } from './ranks/orders'
 import { ratesOfSteps } from './schedules'
 import type { Ready, Start } from './start'
 import { lowerRate } from './watch'
@@ -37,45 +37,49 @@ export interface Sought extends Pick<StepsToSearch, 'firstStep' | 'steps' | 'sea
 }
 
 /** The first place of all ranks, at each of them. */
-export const searched = (
+export const searchNonfinite = (
   { options: o, length, data, staged: { rank } }: Ready,
   session: DeviceSession,
-  { reductions, ...sought }: Sought,
+  { reductions, ...wanted }: Sought,
 ): TaskEither<SpillwayError, NotFinitePlace | undefined> =>
   pipe(
-    TE.fromEither(ratesOfSteps({ ...o, reductions }, sought.firstStep, sought.steps, length.steps)),
-    TE.flatMap((rates) => () => session.search({ ...sought, seed: seedOf(o), rates, data: data.source })),
-    TE.flatMap((met) => (rank ? together(() => firstMet(rank, met)) : TE.right(met))),
+    TE.fromEither(ratesOfSteps({ ...o, reductions }, wanted.firstStep, wanted.steps, length.steps)),
+    TE.flatMap((rates) => () => session.search({ ...wanted, seed: seedOf(o), rates, data: data.source })),
+    TE.flatMap((met) => (rank ? collective(() => firstMet(rank, met)) : TE.right(met))),
     TE.map((met) => met?.place),
   )
 
 /** `announced`: the other ranks have been told to take part. */
-const replayed = (start: Start, sought: Sought, announced: () => void): TaskEither<SpillwayError, NotFinitePlace | undefined> => {
+const replaySteps = (
+  start: Start,
+  sought: Sought,
+  announced: () => void,
+): TaskEither<SpillwayError, NotFinitePlace | undefined> => {
   const { staged, state, options } = start
   const kept = new Map<string, Uint8Array>()
   return using(
-    () => opened(staged, options),
-    closed(options),
+    () => openHeld(staged, options),
+    closeHeld(options),
     ({ session }) =>
       pipe(
-        TE.fromEither(filled({ ...start, session: cutting(session, staged.plan.graph, kept) })),
+        TE.fromEither(fillState({ ...start, session: cuttingStore(session, staged.plan.graph, kept) })),
         TE.tapIO(() => announced),
-        TE.tap(() => announce(staged.rank, { what: 'search', ...sought })),
-        TE.tap(() => sameState(staged, state, session, kept)),
-        TE.flatMap(() => searched(start, session, sought)),
+        TE.tap(() => giveOrder(staged.rank, { what: 'search', ...sought })),
+        TE.tap(() => shareState(staged, state, session, kept)),
+        TE.flatMap(() => searchNonfinite(start, session, sought)),
       ),
   )
 }
 
 /** The error with its place and a cure. */
-export const traced = (
+export const withCause = (
   start: Start,
   e: Diverged,
   stepSeconds: number,
   reductions: readonly Reduction[],
 ): TaskEither<SpillwayError, never> =>
   TE.mapLeft((met: SpillwayError) => (met.tag === 'Diverged' ? cured(met, start) : met))(
-    located(start, e, stepSeconds, reductions),
+    locateNonfinite(start, e, stepSeconds, reductions),
   )
 
 /** A number that is fed, or computed before the first update, is no fault of the learning rate. */
@@ -86,7 +90,7 @@ const cured = (e: Diverged, { staged }: Start): Diverged => {
 }
 
 /** The error with that place, where it is found: from the newest checkpoint on, or from the run's start. */
-const located = (
+const locateNonfinite = (
   start: Start,
   e: Diverged,
   stepSeconds: number,
@@ -106,7 +110,7 @@ const located = (
   let isShared = false
   return pipe(
     // Weights that a step spoilt show in the loss of the next one.
-    replayed(
+    replaySteps(
       { ...start, options, from },
       { firstStep: done + 1, steps, searchFrom: Math.max(done + 1, e.step - 1), reductions },
       () => {

@@ -8,9 +8,9 @@ import type { Known } from '../../staging/core/options'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { PlanFor } from '../stage/mode'
-import type { Staged } from '../stage/stage'
-import { hearing } from './events'
-import { scriptTask } from './among'
+import type { Staged } from '../stage/staged'
+import { listen } from './events'
+import { scriptTask } from './ranks/script'
 import type { Endless, TRAIN_KEYS, TrainOptions } from './options'
 import { scriptProgress } from './progress'
 import type { TrainResult } from './result'
@@ -29,7 +29,7 @@ export const trainTask = <P extends Staged>(
   model: Trainable | undefined,
   staged: PlanFor<'train', P>,
   o: TrainOptions,
-): TaskEither<SpillwayError, TrainResult> => scriptTask(model, staged as P, o, hearing(scriptProgress(staged as P, o)))
+): TaskEither<SpillwayError, TrainResult> => scriptTask(model, staged as P, o, listen(scriptProgress(staged as P, o)))
 
 /** As on the platform: an aborted signal rejects with its reason; the position of the run becomes a note. */
 export const answerOf =

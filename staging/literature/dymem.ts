@@ -51,12 +51,12 @@ const candidate = (l: Layout, o: DymemOptions): Candidate => {
   const { runs, at } = layerRuns(l)
   const turn = turningPoint(l)
   /** How many convolutions have begun before each layer: two layers with as many between them fetch together. */
-  const begun = [0]
-  for (const r of runs) begun.push(begun[begun.length - 1]! + (r.convolves ? 1 : 0))
+  const started = [0]
+  for (const r of runs) started.push(started[started.length - 1]! + (r.convolves ? 1 : 0))
   const earliest = (a: Activation): number => {
     const run = at[a.needed]!
     let from = run
-    while (from > 0 && runs[from - 1]!.first >= turn && begun[run + 1]! - begun[from - 1]! <= o.convolutions) from--
+    while (from > 0 && runs[from - 1]!.first >= turn && started[run + 1]! - started[from - 1]! <= o.convolutions) from--
     return from === run ? a.needed : runs[from]!.first
   }
   const swappedOutBy = (a: Activation): number => (o.barriers ? runs[at[a.read - 1]!]!.end : turn)

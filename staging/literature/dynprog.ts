@@ -48,14 +48,14 @@ interface VirtualLayer {
 const grouped = (all: readonly Activation[], most: number): readonly (readonly Activation[])[] => {
   const share = all.reduce((n, a) => n + a.pages, 0) / most
   const groups: Activation[][] = []
-  let room = 0
+  let space = 0
   for (const a of all) {
-    if (room <= 0 || groups.length === 0) {
+    if (space <= 0 || groups.length === 0) {
       groups.push([])
-      room += share
+      space += share
     }
     groups[groups.length - 1]!.push(a)
-    room -= a.pages
+    space -= a.pages
   }
   return groups
 }

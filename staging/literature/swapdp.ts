@@ -123,11 +123,11 @@ const turn = (c: SwapChain, s: { readonly kept: number; readonly out: number; re
   const [moves, extra, otherRate] = leaving ? [c.backward, c.backwardExtra, c.in] : [c.forward, c.forwardExtra, c.out]
   let wait = positive(backlog / rate - otherIdle)
   let past = 0
-  let gone = 0
+  let dropped = 0
   for (let j = c.x.length - 1; j >= 0 && past < otherIdle; j--) {
     // x_i with i > j + 1 is gone by B_j, or not yet made at F_j.
-    if (j + 2 < c.x.length) gone += c.x[j + 2]!
-    wait = Math.max(wait, (s.kept + backlog + extra[j]! - gone - c.limit) / rate - past)
+    if (j + 2 < c.x.length) dropped += c.x[j + 2]!
+    wait = Math.max(wait, (s.kept + backlog + extra[j]! - dropped - c.limit) / rate - past)
     past += moves[j]! / otherRate
   }
   return wait

@@ -165,8 +165,8 @@ const onLastPage = (
   life: (c: Cell) => readonly [number, number],
 ): readonly [PackedCells, PackedCells] => {
   const { bytes } = sideBySide(row, ALIGN_BYTES)
-  const room = alignUp(bytes, PAGE_BYTES) - alignUp(bytes, ALIGN_BYTES)
-  const fits = new Set(members.filter((c, i) => offsets[i]! + alignUp(c.bytes, ALIGN_BYTES) <= room))
+  const space = alignUp(bytes, PAGE_BYTES) - alignUp(bytes, ALIGN_BYTES)
+  const fits = new Set(members.filter((c, i) => offsets[i]! + alignUp(c.bytes, ALIGN_BYTES) <= space))
   return [
     packedCells([...fits], life),
     packedCells(

@@ -82,9 +82,9 @@ export const reachOf = (w: Window): number => w.dilation * (w.kernel - 1) + 1
 
 /** PyTorch's output extent; in ceil mode the last window must start inside the image or its low padding. */
 export const windowOutput = (extent: number, w: Window): number => {
-  const room = extent + w.padLow + w.padHigh - reachOf(w)
-  if (!w.ceil) return Math.floor(room / w.stride) + 1
-  const out = Math.ceil(room / w.stride) + 1
+  const space = extent + w.padLow + w.padHigh - reachOf(w)
+  if (!w.ceil) return Math.floor(space / w.stride) + 1
+  const out = Math.ceil(space / w.stride) + 1
   return (out - 1) * w.stride >= extent + w.padLow ? out - 1 : out
 }
 

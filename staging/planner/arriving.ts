@@ -78,10 +78,10 @@ function* whileArriving(
   if (!like) return
   let left = Math.min(TRIED, Math.floor(MOST_CALLS / layout.calls.length))
   for (const head of heads(graph, machine, firstFedBytes(layout) / machine.link.inBytesPerSecond)) {
-    const begun = left > 0 ? begunBy(graph, layout.segments, head) : null
-    if (!begun) continue
+    const started = left > 0 ? begunBy(graph, layout.segments, head) : null
+    if (!started) continue
     left--
-    const candidate = { ...like(begun), like }
+    const candidate = { ...like(started), like }
     // The working set of a loop may be a page more than the device.
     const onDemand: Candidate['like'] = (segments, g) => swappingOnDemand(like(segments, g).layout, machine)
     if ((yield candidate) === Infinity) yield { ...swappingOnDemand(candidate.layout, machine), like: onDemand }

@@ -50,7 +50,7 @@ const keyOf = (tiles: Tiles): string => tiles.map(({ from, grid: { B, H, W } }) 
 
 /** The segment whose tiles cost most first. */
 const orderOf = (pieces: ForwardPieces, tiles: Tiles): readonly number[] => {
-  const costs = tiles.map(({ from, to, grid }) => tilingSeconds(pieces.stretch(from, to - 1), grid, pieces.launchSeconds))
+  const costs = tiles.map(({ from, to, grid }) => tilingSeconds(pieces.span(from, to - 1), grid, pieces.launchSeconds))
   return [...costs.keys()].sort((a, b) => costs[b]! - costs[a]!)
 }
 

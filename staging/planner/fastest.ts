@@ -310,10 +310,10 @@ export const asStrategyMoves = (o: CompileOptions): CompileOptions =>
   o.strategy === 'auto' && !o.method && o.machine.link.sameMemory ? { ...o, machine: withoutTier(o.machine) } : o
 
 /** The fastest plan of a strategy that fits. */
-export const search = (graph: Graph, asked: CompileOptions): Either<StageError, UnpagedPlan> => {
+export const search = (graph: Graph, requested: CompileOptions): Either<StageError, UnpagedPlan> => {
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
-  if (!legal.includes(asked.strategy)) return left({ tag: 'UnknownStrategy', got: asked.strategy, legal })
-  const o = asStrategyMoves(asked)
+  if (!legal.includes(requested.strategy)) return left({ tag: 'UnknownStrategy', got: requested.strategy, legal })
+  const o = asStrategyMoves(requested)
   return mapLeft((e: StageError) => withinTier(graph, o, e))(withWeightParts(graph, o))
 }
 

@@ -46,13 +46,13 @@ export const goneFarther = (
     .sort((a, b) => b.worth - a.worth)
   return (share) => {
     const far = new Set(farHomes)
-    const room = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
+    const space = homes.bytes > bytes ? 0 : pagesIn(share * (bytes - homes.bytes))
     const held = new Highest(calls.length + 1)
     for (const { slot } of slots) {
       const pages = slot.to - slot.from
       const last = Math.min(slot.last, calls.length)
       // A swap at the end of the step is away alone.
-      const fits = pages <= room && (slot.first > last || held.mostIn(slot.first, last) + pages <= room)
+      const fits = pages <= space && (slot.first > last || held.mostIn(slot.first, last) + pages <= space)
       if (fits) held.add(slot.first, last, pages)
       else for (const part of slot.parts) far.add(part)
     }

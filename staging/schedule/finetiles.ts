@@ -16,7 +16,7 @@ import { tileableDims } from '../tile/ft'
 import { isLegalGrid, reachOf } from '../tile/gridfor'
 import { liveness, type RunLiveness } from '../tile/liveness'
 import { mostTiles } from '../tile/pieces'
-import { type Run, segmentsOf } from '../tile/segments'
+import { type KnownSegments, type Run, segmentsOf, segmentsOn } from '../tile/segments'
 import { TILED_DIMS, type TiledDim, type TileError } from '../tile/slices'
 import { pagesOfTiles, type TilePages } from './atleast'
 
@@ -103,6 +103,7 @@ const remembered = <A, B>(key: (a: A) => number, f: (a: A) => B): ((a: A) => B) 
 class Telling {
   private readonly measured: (s: Segment, grid: Grid) => TilePages
   private readonly legal = new Map<string, Grid>()
+  private readonly segments: KnownSegments = new Map()
   /** For a run in few tiles: the tiles of other runs do not change it. */
   private readonly known = new Map<string, Loop>()
 
@@ -123,11 +124,16 @@ class Telling {
   }
 
   private few(ops: readonly OpId[], live: RunLiveness): Grid {
-    const key = ops.join()
+    const key = `${ops.join()};${[...live.leaves].join()}`
     const known = this.legal.get(key)
-    if (known && (tilesOf(known) === 1 || isLegalGrid(this.graph, ops, live, known))) return known
+    if (known) return known
     const { B, H, W } = this.most(ops)
-    const few = firstLegal(this.graph, ops, live, coarser({ B, H: Math.min(H, TELLING), W: Math.min(W, TELLING) }))
+    const few = firstLegal(
+      this.graph,
+      ops,
+      live,
+      coarser({ B: Math.min(B, TELLING), H: Math.min(H, TELLING), W: Math.min(W, TELLING) }),
+    )
     this.legal.set(key, few)
     return few
   }
@@ -140,7 +146,8 @@ class Telling {
       mapped(runs, (r) => r.ops),
     )
     const few = mapped(runs, (r, i) => this.few(r.ops, live[i]!))
-    const [whole, sized] = [segmentsOf(graph, runs), segmentsOf(graph, gridded(runs, few))]
+    const segmentsIn = segmentsOn(graph, runs, this.segments)
+    const [whole, sized] = [segmentsIn(() => UNTILED), segmentsIn((r) => few[r.group]!)]
     if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
     const loops = mapped(runs, ({ ops }, i): Loop => {
       const key = `${keyOf(few[i]!)} ${ops.join()}`

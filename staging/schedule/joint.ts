@@ -249,8 +249,8 @@ export const rising = (j: Joint, leastBytes = SMALL_BYTES): Joint => {
 }
 
 /** The values at the start of the backward: the kept ones, and all that no loop over tiles can recompute. */
-export const thereFor = ({ makers, canGo, mayGo }: Joint, gone: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
-  new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !gone.has(v))])
+export const thereFor = ({ makers, canGo, mayGo }: Joint, dropped: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
+  new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !dropped.has(v))])
 
 /** The ops of loops, in any tiles. */
 export interface Shape {

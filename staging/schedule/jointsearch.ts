@@ -69,7 +69,7 @@ export const orderOf = onceFor((graph, machine): Order => {
 
 interface Choice extends Limits {
   /** The number of dropped values of the order. */
-  readonly gone: number
+  readonly dropped: number
   readonly whole?: number
   readonly persistents: Persistents
 }
@@ -77,7 +77,7 @@ interface Choice extends Limits {
 /** The step of a choice, laid out when it is asked for. Loops end where all that crosses is kept. */
 const candidateOf = (graph: Graph, machine: Machine, choice: Choice): Deferred => {
   const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
-  const { gone, persistents } = choice
+  const { dropped: gone, persistents } = choice
   let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
     if (made) return made
@@ -103,9 +103,9 @@ const LEAST = 0.95
  * For each number of dropped values, the least seconds of the step in a number of bytes: the excess leaves during the forward and comes back during
  * the backward, and neither is shorter than its compute.
  */
-const estimates = (o: Order, room: number, link: Link): readonly number[] =>
+const estimates = (o: Order, space: number, link: Link): readonly number[] =>
   mapped(o.againSeconds, (again, n) => {
-    const excess = Math.max(0, o.keptBytes[n]! - room)
+    const excess = Math.max(0, o.keptBytes[n]! - space)
     return (
       Math.max(o.forwardSeconds, excess / link.outBytesPerSecond) +
       Math.max(o.seconds - o.forwardSeconds + again, excess / link.inBytesPerSecond)
@@ -137,7 +137,7 @@ export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate
       for (const part of LISTED) {
         const limit = part * order.keptBytes[0]!
         const whole = persistents === 'home' ? { whole: limit } : {}
-        yield candidateOf(graph, machine, { gone, persistents, forward: limit, backward: limit, ...whole })
+        yield candidateOf(graph, machine, { dropped: gone, persistents, forward: limit, backward: limit, ...whole })
       }
 }
 
@@ -151,7 +151,7 @@ function* finerTiles(graph: Graph, machine: Machine, mostCalls: number): Generat
   for (let part = LISTED.at(-1)! / FINER_PART; ; part /= FINER_PART) {
     const limit = part * keptBytes[0]!
     const candidate = candidateOf(graph, machine, {
-      gone: values.length,
+      dropped: values.length,
       persistents: 'resident',
       forward: limit,
       backward: limit,

@@ -43,7 +43,7 @@ const mostInARun = onceFor((graph, machine): number => {
   let most = 0
   p.pieces.forEach(({ run }, i) => {
     if (!first.has(run)) first.set(run, i)
-    if (p.pieces[i + 1]?.run !== run) most = Math.max(most, p.stretch(first.get(run)!, i).workBytes)
+    if (p.pieces[i + 1]?.run !== run) most = Math.max(most, p.span(first.get(run)!, i).workBytes)
   })
   return most
 })
@@ -87,8 +87,8 @@ export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSe
 /** Every piece on its own, on the grid that the rules give it. */
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
-    const here = (): Stretch => p.stretch(i, i)
-    const one = segmentation({ ...p, pieces: [piece], stretch: here, passing: here }, rules)
+    const here = (): Stretch => p.span(i, i)
+    const one = segmentation({ ...p, pieces: [piece], span: here, passing: here }, rules)
     return mapped(one, ({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 
@@ -102,7 +102,7 @@ function* refine(
   packing: Packing,
 ): Generator<Candidate, void, boolean> {
   const p = forwardPieces(graph, machine)
-  const whole = p.stretch(0, p.pieces.length - 1).workBytes
+  const whole = p.span(0, p.pieces.length - 1).workBytes
   const most = mostInARun(graph, machine)
   let least = Infinity
   let idle = 0
@@ -128,7 +128,7 @@ function* refine(
 /** More tiles than usual, from coarse to fine; a working set below a page needs no less. */
 function* finest(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   const p = forwardPieces(graph, machine)
-  const whole = p.stretch(0, p.pieces.length - 1).workBytes
+  const whole = p.span(0, p.pieces.length - 1).workBytes
   const seen = new Set<string>()
   let tooMany: number | undefined
   for (let limitBytes = whole / 2; limitBytes >= PAGE_BYTES; limitBytes /= 2)

@@ -18,7 +18,7 @@ export interface Decisions {
 }
 
 /** The loops with these ends, without recomputation. */
-export const keepAll = (p: Problem, loops: readonly number[], away: 0 | 1, tileBytes: number, room: number): Decisions => {
+export const keepAll = (p: Problem, loops: readonly number[], away: 0 | 1, tileBytes: number, space: number): Decisions => {
   const ends = new Int32Array(p.atoms)
   loops.forEach((to, k) => {
     ends[k === 0 ? 0 : loops[k - 1]!] = to
@@ -28,7 +28,7 @@ export const keepAll = (p: Problem, loops: readonly number[], away: 0 | 1, tileB
     ends,
     repeats: mapped([...ends], () => none),
     tileBytes: new Float64Array(p.atoms).fill(tileBytes),
-    rooms: new Float64Array(p.atoms).fill(room),
+    rooms: new Float64Array(p.atoms).fill(space),
     away: new Uint8Array(p.units.length).fill(away),
   }
 }

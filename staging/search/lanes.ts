@@ -104,7 +104,7 @@ export class Places {
   private copies: Copy[] = []
   private held = 0
   private farthest = -1
-  private room = 0
+  private space = 0
   private homesShare = 0
   /** By value: bytes in either place, and bytes that ever left. */
   private readonly near: Float64Array
@@ -136,7 +136,7 @@ export class Places {
     this.held = 0
     this.farthest = -1
     this.homesShare = homeBytes > this.bytes ? 1 - this.bytes / homeBytes : 0
-    this.room = Math.max(0, this.bytes - homeBytes)
+    this.space = Math.max(0, this.bytes - homeBytes)
     this.near.fill(0)
     this.beyond.fill(0)
     this.sent.fill(0)
@@ -183,13 +183,13 @@ export class Places {
     this.near[value]! += bytes
     this.sent[value]! += bytes
     this.held += bytes
-    while (this.held > this.room && this.farthest > loop) {
+    while (this.held > this.space && this.farthest > loop) {
       const other = this.first[this.farthest]!
       if (other < 0) {
         this.farthest--
         continue
       }
-      const part = Math.min(this.near[other]!, this.held - this.room)
+      const part = Math.min(this.near[other]!, this.held - this.space)
       this.near[other]! -= part
       this.beyond[other]! += part
       this.held -= part

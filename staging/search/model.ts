@@ -521,14 +521,14 @@ export class Model {
           : working[i]! - peak + beside - (p.unplaced > 0 ? stays : Math.min(stays, found))
       const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
       this.needs[i] = needs
-      const room = Math.max(0, (1 - this.rooms[i]!) * free - needs)
-      while (total > room && farthest > i) {
+      const space = Math.max(0, (1 - this.rooms[i]!) * free - needs)
+      while (total > space && farthest > i) {
         const v = first[farthest]!
         if (v < 0) {
           farthest--
           continue
         }
-        const part = Math.min(here[v]!, total - room)
+        const part = Math.min(here[v]!, total - space)
         const dirty = Math.max(0, part - Math.max(0, copied[v]! - (bytes[v]! - here[v]!)))
         if (dirty > 0) {
           if (madeIn[v]! > lastDue[i]!) lastDue[i] = madeIn[v]!

@@ -109,7 +109,7 @@ export type Simulated = Readonly<Partial<Record<Precision, Machine>>> & { readon
 
 export const simulatedOf = (name: string, a: Accelerator, link: Link): Simulated => {
   const at = (precision: Precision): Machine => {
-    const asked = askedScratch(a.asked, precision)
+    const requested = askedScratch(a.requested, precision)
     return {
       name,
       device: devices.cuda,
@@ -118,7 +118,7 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link): Simulated
       memoryBytes: a.memoryBytes,
       link,
       seconds: roofline(a, precision),
-      workspace: (kind, attrs, s) => asked(kind, attrs, s) ?? bounded(kind, attrs, s),
+      workspace: (kind, attrs, s) => requested(kind, attrs, s) ?? bounded(kind, attrs, s),
     }
   }
   const { fp32: _, ...others } = a.flopsPerSecond

@@ -272,7 +272,7 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
     pieces,
     ops,
     launchSeconds,
-    stretch: (i, j) => new Stretching(rows[j]!).to(rows[j]!, i),
+    span: (i, j) => new Stretching(rows[j]!).to(rows[j]!, i),
     passing: (i, j) => passing.to(rows[j]!, i),
     forwards,
   }

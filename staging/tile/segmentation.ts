@@ -32,7 +32,7 @@ export interface Piece {
 export interface Pieces {
   readonly pieces: readonly Piece[]
   /** Pieces i..j as one segment. */
-  readonly stretch: (i: number, j: number) => Stretch
+  readonly span: (i: number, j: number) => Stretch
   /** The same, which is good until the next one is asked for: a deep network has millions. */
   readonly passing: (i: number, j: number) => Stretch
   readonly launchSeconds: number
@@ -107,7 +107,7 @@ interface Cost {
 
 /** Pieces i..j as one segment; null where no grid makes its tiles small enough. */
 export const segmentCost = (p: Pieces, i: number, j: number, rules: SegmentationRules): Cost | null => {
-  const s = p.stretch(i, j)
+  const s = p.span(i, j)
   const grid = tilesFor(s, 1, rules.limitBytes) <= 1 ? UNTILED : inTiles(p, s, i, j, rules)
   return grid && { seconds: costOn(p, s, j, grid, rules), grid }
 }

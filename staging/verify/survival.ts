@@ -166,9 +166,9 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
 
   const elementBytes = (view: View): number => facts.elementBytes[view.value]!
   const isLost = (view: View): boolean => {
-    const gone = lost[view.cell]!
+    const dropped = lost[view.cell]!
     // Exactly: columns beside a tile's, in the same rows, may be yet to come.
-    return gone.length > 0 && meetsAny(gone, byteRuns(view, elementBytes(view), true))
+    return dropped.length > 0 && meetsAny(dropped, byteRuns(view, elementBytes(view), true))
   }
   const wrote = (view: View, call: number): void => {
     const { offset } = places[view.cell]!

@@ -28,7 +28,7 @@ const rowsTouched = (graph: Graph, op: Op, rows: readonly number[]): Set<number>
   return new Set(all)
 }
 
-test('reads and needs bound every set of rows, and the worst set meets them', () => {
+test('reads and needs bound each set of rows, and the worst set reaches them', () => {
   for (const [kernel, stride, pad] of [
     [1, 1, 0],
     [3, 1, 1],

@@ -3,15 +3,15 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { mostPromising } from '../../staging/core/bayes'
 
-test('the worked example: it goes on where values fall', () => {
+test('the worked example: the search continues where values fall', () => {
   assert.equal(mostPromising([[0], [1]], [3, 1], [[0.1], [0.9]]), [0.9])
 })
 
-test('it looks where it knows nothing rather than where it has looked', () => {
+test('the search prefers unexplored points to explored ones', () => {
   assert.equal(mostPromising([[0], [0.1]], [1, 1], [[0.05], [1]]), [1])
 })
 
-test('a dozen steps come close to the least of a function with two valleys', () => {
+test('twelve steps come close to the minimum of a function with two valleys', () => {
   const f = ([x, y]: readonly number[]): number =>
     Math.min((x! - 0.2) ** 2 + (y! - 0.3) ** 2 + 0.1, (x! - 0.8) ** 2 + (y! - 0.7) ** 2)
   const grid = Array.from({ length: 121 }, (_, i) => [(i % 11) / 10, Math.floor(i / 11) / 10])

@@ -50,7 +50,7 @@ const cases: readonly (readonly [StageError, string])[] = [
   [{ tag: 'PlanFormat', at: 'storages[3]', reason: 'its bytes are -1' }, 'not a plan file: storages[3]: its bytes are -1'],
 ]
 
-test('errors in words', () => {
+test('errors as text', () => {
   for (const [error, words] of cases) assert.is(renderError(error), words)
 })
 

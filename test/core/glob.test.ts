@@ -5,7 +5,7 @@ import { globMatches, nearestGlob } from '../../staging/core/glob'
 const NAMES = ['stem.conv.weight', 'stem.bn.weight', 'layer1.0.conv1.weight', 'layer1.0.conv1.bias', 'fc.weight', 'fc.bias']
 const of = (pattern: string): readonly string[] => NAMES.filter(globMatches(pattern))
 
-test('a star stands for any run of characters, all else for itself', () => {
+test('a star matches any run of characters, other characters match themselves', () => {
   assert.equal(of('fc.*'), ['fc.weight', 'fc.bias'])
   assert.equal(of('*.bias'), ['layer1.0.conv1.bias', 'fc.bias'])
   assert.equal(of('layer*.conv*.weight'), ['layer1.0.conv1.weight'])
@@ -16,7 +16,7 @@ test('a star stands for any run of characters, all else for itself', () => {
     assert.equal(of(none), [], none)
 })
 
-test('a star may stand for nothing, and parts do not overlap', () => {
+test('a star may match nothing, and parts do not overlap', () => {
   assert.ok(globMatches('ab*')('ab'))
   assert.ok(globMatches('a*b*a')('aba'))
   assert.not.ok(globMatches('ab*ba')('aba'))
@@ -35,7 +35,7 @@ test('as a regular expression has it, whatever the pattern and the name', () => 
   }
 })
 
-test('what was meant is the nearest name, or all below one', () => {
+test('the suggestion is the nearest name, or all names below it', () => {
   assert.is(nearestGlob('cf.*', NAMES), 'fc.*')
   assert.is(nearestGlob('fc.wieght', NAMES), 'fc.weight')
   assert.is(nearestGlob('layer1.1.*', NAMES), 'layer1.0.*')

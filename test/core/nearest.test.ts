@@ -11,7 +11,7 @@ test('edits count insertions, deletions, replacements and swaps of neighbours', 
   assert.is(editDistance('kitten', 'sitting'), 3)
 })
 
-test('the nearest come first, names that go on as the typed one before them', () => {
+test('the nearest names are first; names that continue the typed one precede them', () => {
   const zoo = ['darknet19', 'resnet18', 'resnet50', 'vgg16', 'vgg16-features']
   assert.equal(nearest('resnet51', zoo, 2), ['resnet50', 'resnet18'])
   assert.is(nearest('VGG16', zoo, 1)[0], 'vgg16')

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Repeats, repeats, repeatsCodec, spelledOut } from '../../staging/core/repeats'
 
-test('numbers come back as they were, however they repeat', () => {
+test('numbers are restored exactly, with any repetitions', () => {
   const stretch = fc.tuple(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 6 }), fc.nat({ max: 40 }))
   fc.assert(
     fc.property(fc.array(stretch, { maxLength: 8 }), (stretches) => {
@@ -19,13 +19,13 @@ test('numbers come back as they were, however they repeat', () => {
   )
 })
 
-test('what repeats takes no more room the longer it is', () => {
+test('the size of repeated numbers does not grow with the repetitions', () => {
   assert.equal(repeats([5, 1, 2, 1, 2, 1, 2, 3]), [5, 1, 2, [2, 4], 3])
   const long = repeats(Array.from({ length: 1_000_000 }, (_, i) => i % 13))
   assert.equal(long, [...Array.from({ length: 13 }, (_, i) => i), [13, 999_987]])
 })
 
-test('what stands for more than there may be, or for what is not there, is refused', () => {
+test('an entry for more numbers than allowed, or for missing ones, is refused', () => {
   const refusals: readonly (readonly [Repeats, string])[] = [
     [[1, [1, 2 ** 50]], 'they exceed the limit of 100 numbers'],
     [[1, [2, 3]], '[2,3] refers back before the first of 1 numbers'],

@@ -66,7 +66,7 @@ for (const entry of zoo.filter((z) => !WITHOUT.test(z.name)))
     assert.equal(structuredClone(b.net), b.net)
   })
 
-test('what gives no classes says so', () => {
+test('a network without classes is refused with the reason', () => {
   for (const entry of zoo.filter((z) => WITHOUT.test(z.name))) {
     const made = entry.build(undefined, 'train', { classes: 2 })
     assert.ok(isLeft(made))
@@ -74,7 +74,7 @@ test('what gives no classes says so', () => {
   }
 })
 
-test('a network of the zoo is a net, wherever nets stand', () => {
+test('a zoo network can be used wherever a network can', () => {
   const plain = model([2, 3, 32, 32], resnet20Cifar)
   assert.equal(JSON.parse(JSON.stringify(resnet20Cifar)), JSON.parse(JSON.stringify(plain.net)))
   assert.equal(Object.keys(resnet20Cifar), Object.keys(plain.net))
@@ -85,7 +85,7 @@ test('a network of the zoo is a net, wherever nets stand', () => {
   assert.equal((bare as Model).output, [1, 4, 1, 1])
 })
 
-test('applied twice it has one set of weights, and is what an objective trains', () => {
+test('a network that is applied twice has one set of weights, and the objective trains it', () => {
   const net = alexnet({ classes: 4 })
   const image = fed('image', [2, 3, 224, 224])
   const labels = fed('labels', [2, 1, 1, 1])

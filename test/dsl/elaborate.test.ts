@@ -118,7 +118,7 @@ test('frozen batch norm reads its running statistics', () => {
   )
 })
 
-test('branches run one after the other, depth first, then what joins them', () => {
+test('branches run one after the other, depth first, then the op that joins them', () => {
   const graph = graphOf(
     seq(
       conv2d('stem', 4, 3),
@@ -179,7 +179,7 @@ test('nothing is done twice: flat inputs, sizes that fit already, single branche
   )
 })
 
-test('numbered scopes count on from where they are told, repeats and all', () => {
+test('numbered scopes continue from the given number, also in repeats', () => {
   const graph = graphOf(block('b', counted('layer', 3, repeat(2, skip(conv2d('c', 2, 1))), conv2d('d', 4, 1))), [1, 3, 4, 4])
   assert.equal(
     graph.values.filter((v) => v.role === 'param').map((v) => v.name),
@@ -191,7 +191,7 @@ test('numbered scopes count on from where they are told, repeats and all', () =>
   )
 })
 
-test('what has another size than the input it must meet is stretched to it, bilinearly', () => {
+test('a value of another size is resized bilinearly to the input that it joins', () => {
   const ops = graphOf(
     concat(
       identity,
@@ -322,7 +322,7 @@ test('standardised weights are computed before all layers, and convolutions read
   assert.is(ops[3]!.ins[1], ops[0]!.outs[0])
 })
 
-test('what cannot be elaborated says why', () => {
+test('a network that cannot be elaborated is refused with the reason', () => {
   const words = (net: Net): string => {
     const e = pipe(
       modelAt([1, 3, 8, 8], net),

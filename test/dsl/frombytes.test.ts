@@ -33,7 +33,7 @@ const saidOf = (of: Parameters<typeof elaborate>[0]): string => {
   return isLeft(made) ? renderError(made.left) : 'nothing'
 }
 
-test('what such a net is applied to is fed as bytes', () => {
+test('the input of such a network is fed as bytes', () => {
   const made = elaborate(step(minimize('m', { over: reading, optimizer, losses: { x: loss(mse, apply(reading, photo), 0) } })))
   assert.ok(isRight(made))
   const { values, ops } = made.right.graph
@@ -41,7 +41,7 @@ test('what such a net is applied to is fed as bytes', () => {
   assert.equal(ops[0]!.attrs, { mean0: 0.5, std0: 1 })
 })
 
-test('what a net made is no bytes', () => {
+test('an output of a network is not bytes', () => {
   const words =
     /layer 'fromBytes' \(fromBytes\): a net that begins with fromBytes reads the bytes of an input; apply it to the result of/
   const made = apply(other, photo)
@@ -73,7 +73,7 @@ test('one fed tensor is bytes or numbers', () => {
   )
 })
 
-test('nets from outside: the first layer, in whatever it stands', () => {
+test('fromBytes is the first layer of a network, inside any combinator', () => {
   assert.equal(bytesLayer(reading)?.mean, 0.5)
   assert.not.ok(takesBytes(other))
   assert.is(strayBytes(seq(reading, relu())), null)
@@ -86,7 +86,7 @@ test('nets from outside: the first layer, in whatever it stands', () => {
   assert.match(isLeft(text) ? renderError(text.left) : '', /net.mean: "0.5" is not allowed in a fromBytes/)
 })
 
-test('it counts what it makes: four bytes a number, no parameters', () => {
+test('fromBytes counts four bytes for each output number, and no parameters', () => {
   const m = model([1, 3, 8, 8], seq(fromBytes(), conv2d('c', 4, 3), globalAvgPool()))
   assert.equal(
     m.layers.map((l) => [l.kind, l.bytes, l.parameters]),

@@ -22,7 +22,7 @@ test('a default export: a model, a net with a size, either wrapped', () => {
   assert.is(words(asTrainable(net, { height: 10, width: 12 })), '1,3,10,12 -> 1,8,5,6')
   assert.is(words(asTrainable({ default: net }, { batch: 4, height: 10, width: 12 })), '4,3,10,12 -> 4,8,5,6')
 })
-test('what is no model', () => {
+test('values that are no model are refused', () => {
   const bare =
     'not a model: the default export: it is a net without an input size; export default model([B,C,H,W], net), or give an image size (--image)'
   assert.is(words(asTrainable(net)), bare)
@@ -64,7 +64,7 @@ const kinds = [
   'value',
   'values',
 ].join(', ')
-test('what is no net, and where', () => {
+test('values that are no network are refused with their place', () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ kind: 'seq', layers: [relu, net] }, 'net.layers[0]: a function (was it meant to be called?) is not a layer'],
     [{ kind: 'seq', layers: 5 }, 'net.layers: 5 is not a list of layers'],

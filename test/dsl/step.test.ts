@@ -117,7 +117,7 @@ test('a net that is applied again has one set of weights', () => {
   assert.is(words(over(net, apply(other, apply(net, image)))), "two values are named 'c.weight'; give each param its own name")
 })
 
-test('what is detached passes no gradient on', () => {
+test('a detached value passes no gradient', () => {
   const [a, b] = [conv2d('a', 3, 3), conv2d('b', 3, 3)]
   const both = (held: boolean): TrainingStep => {
     const x = apply(a, image)
@@ -135,7 +135,7 @@ test('what is detached passes no gradient on', () => {
   assert.equal(updated(both(true)), ['b.bias', 'b.weight'])
 })
 
-test('each refusal says what would be legal', () => {
+test('each refusal names the legal values', () => {
   const [net, idle] = [conv2d('c', 4, 3), conv2d('idle', 4, 3)]
   assert.is(words(step()), 'not a model: step: it has no objectives')
   assert.match(
@@ -173,7 +173,7 @@ test('classes are whole numbers, other targets are not', () => {
   )
 })
 
-test('a step from elsewhere keeps what is shared, and takes other sizes', () => {
+test('an imported step keeps shared values and accepts other sizes', () => {
   const net = conv2d('c', 3, 3)
   const s = over(net, apply(net, apply(net, image)))
   const read = rightOf(asTrainable({ default: s }, { batch: 1, height: 16, width: 12 })) as TrainingStep

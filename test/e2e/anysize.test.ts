@@ -125,7 +125,7 @@ test('image files of any size have the outputs of the padded files, bit for bit'
   })
 })
 
-gateTest('so have arrays, and sources of regions, in every budget', async () => {
+gateTest('arrays and sources of regions of any size train in each budget', async () => {
   const [h, w] = [141, 98]
   const pixels = pixelsAt(9, h, w)
   const to = [144, 100] as const

@@ -35,7 +35,7 @@ import {
 import { compileSegments } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { loadNative } from '../../src/device/native'
-import { bandOf } from '../../src/train/among'
+import { bandOf } from '../../src/train/ranks/among'
 import { errorText, SpillwayException, type SpillwayError } from '../../src/errors/errors'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
@@ -44,9 +44,11 @@ import { plansText, untrustedPlans } from '../../src/stage/planfile'
 import { headOf, moduleText, openModule, type PlanModule } from '../../src/stage/planmodule'
 import { otherThanRecorded, recordedFor, recordPlan } from '../../src/stage/recorded'
 import { prepare, type Prepared } from '../../src/stage/prepare'
-import { describePlan, describePlans, machineOptionsIn, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { describePlan, describePlans, machineOptionsIn, type Staged } from '../../src/stage/staged'
+import { stagePrepared } from '../../src/stage/stage'
+import type { StageAsked } from '../../src/stage/stageoptions'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
@@ -102,7 +104,7 @@ const session = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<E.Eithe
     undefined,
     staged,
     { ...RUN, ...o },
-    hearing(() => {}),
+    listen(() => {}),
   )()
 
 /** One process; in bands op by op, or as it is. */
@@ -182,7 +184,7 @@ test('bands of pixels: kept, computed again, swapped, cut further', async () => 
 })
 
 /** The mean of the whole image beside it, at every place: its gradient is a sum over all bands. */
-test('what every band computes whole, and spreads over its rows', () =>
+test('ops that each band computes whole, and spreads over its rows', () =>
   same(
     {
       net: model(
@@ -214,7 +216,7 @@ test('updates shared out over a grid, and over bands alone', async () => {
   await same(c, { bands: 2, shard: 'gradients' }, ['in-core'])
 })
 
-test('the plans of all bands stand in one file; half of them, or others among them, are refused', async () => {
+test('one file holds the plans of all bands; missing or foreign ones are refused', async () => {
   const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
   const staged = stagedFor(c, { bands: 2, shares: 2 }, 'in-core')
   const read = got(untrustedPlans(plansText(staged.family!)))
@@ -232,7 +234,7 @@ test('the plans of all bands stand in one file; half of them, or others among th
   assert.match(refused([first!, other[1]!]), /plan 1 does not belong to band 1 of the same step/)
 })
 
-test('a rank of a grid that has another network, seed or length is refused before the first step, and one whose weights differ after the last', async () => {
+test('a rank with another network, seed or length is refused before the first step, and one with other weights after the last', async () => {
   const c: Case = { net: classes(23, 17, 4), loss: crossEntropy }
   const cuts = { bands: 2, shares: 2 }
   const [staged, other] = [stagedFor(c, cuts, 'in-core'), stagedFor({ ...c, net: classes(23, 17, 4, 5) }, cuts, 'in-core')]
@@ -288,7 +290,7 @@ test('a plan module carries the plans of all bands, and trains on as many ranks'
   assert.equal([result.weightsSha256, result.ranks], [(await together(staged)).weightsSha256, 4])
 })
 
-test('a run that goes on has the plans of all bands that it began with', () => {
+test('a resumed run has the first plans of all bands', () => {
   const p = preparedFor({ net: classes(23, 17, 4), loss: crossEntropy }, machine('cpu', { bands: 2 }))
   const resumes = mkdtempSync(join(root, 'recorded-'))
   const { family } = got(stagePrepared(p, { strategy: 'in-core' }))
@@ -339,8 +341,8 @@ const gradients = async (h: number, w: number): Promise<void> => {
   }
 }
 
-test('in double, bands agree with what is not cut', () => inDouble(61, 45))
-test('in double, gradients of bands are those of what is not cut', () => gradients(509, 389))
+test('in double precision, bands agree with the whole image', () => inDouble(61, 45))
+test('in double precision, gradients of bands are those of the whole image', () => gradients(509, 389))
 /** It takes minutes. */
 if (process.env['SPILLWAY_FULL']) {
   test('in double, larger', () => inDouble(509, 389))

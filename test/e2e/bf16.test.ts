@@ -18,7 +18,7 @@ import { errorText, exitCode, type SpillwayError } from '../../src/errors/errors
 import { machineNamed } from '../../src/machine/machine'
 import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import type { TrainResult } from '../../src/train/result'
-import { describePlan, type Staged } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/staged'
 import { trainTask } from '../../src/train/trainer'
 import { predict } from '../../src/predict/predictor'
 import { model } from '../../dsl'
@@ -42,7 +42,7 @@ if (machine !== DEVICE) console.log(`no bf16 on ${DEVICE}: tested on ref`)
 const apart = (a: readonly number[], b: readonly number[]): number =>
   Math.max(...a.map((x, i) => Math.abs(x - b[i]!) / Math.abs(b[i]!)))
 
-test('in-core, recomputing and swapping end with the same bits', async () => {
+test('in-core, recomputing and swapping plans have the same bits', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...bf16, strategy: 'in-core' }))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'swap:fractional'] as const) {
     const budget = smallestBudget(trunk, strategy, bf16)
@@ -55,7 +55,7 @@ test('in-core, recomputing and swapping end with the same bits', async () => {
 /** One image, larger than the memory: its tiles have halos. */
 const image = model([1, 3, 128, 128], net)
 
-test('tiles of an image agree to what its sums round off', async () => {
+test('tiles of an image agree within the rounding of sums', async () => {
   const inCore = await trained(image, staged(image, { ...bf16, strategy: 'in-core' }))
   const plan = staged(image, { ...bf16, strategy: 'tiled', budget: smallestBudget(image, 'tiled', bf16) })
   assert.ok(plan.plan.segments.some((s) => s.grid.H * s.grid.W > 1))
@@ -125,7 +125,7 @@ const refusal = (e: Either<SpillwayError, unknown>): string => {
   return errorText((e as { readonly left: SpillwayError }).left)
 }
 
-test('machines without bf16 say what they have', () => {
+test('machines without bf16 list their precisions', () => {
   assert.match(
     refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })),
     /precision 'bf16' is not allowed on machine 'v100-pcie-16g'.*allowed: fp32/,
@@ -133,7 +133,7 @@ test('machines without bf16 say what they have', () => {
   assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is only for the cuda device; allowed: fp32/)
 })
 
-test('a processor without bf16 refuses, and names what it lacks', () => {
+test('a processor without bf16 refuses it and names the missing instructions', () => {
   if (DEVICE !== 'cpu') return
   const cli = join(__dirname, '..', '..', 'src', 'cli.ts')
   const r = spawnSync(

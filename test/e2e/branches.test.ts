@@ -59,7 +59,7 @@ let inCoreRun: Promise<TrainResult> | undefined
 /** One run, which both tests compare theirs with. */
 const inCoreOnce = (): Promise<TrainResult> => (inCoreRun ??= trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 }))
 
-test('recompute and swaps give the bits of in-core, in half the room', async () => {
+test('recompute and swap plans have the bits of in-core, in half the memory', async () => {
   const inCore = await inCoreOnce()
   assert.ok(inCore.losses.every(Number.isFinite))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {

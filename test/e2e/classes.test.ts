@@ -96,7 +96,7 @@ test('every subset of the classes has the accuracy of its names, in evaluations 
   }
 })
 
-test('training from weights follows their names; a list may give their numbers', async () => {
+test('training from weights follows their class names; a list may give their numbers', async () => {
   const cows = folderOf('cows', ['cow'])
   const saved = join(root, 'cows.safetensors')
   const { losses } = await train(net, still, { steps: 1, workers: 0, data: cows, weights, save: saved })
@@ -217,7 +217,7 @@ test('data that are left out are counted once, or refused', async () => {
   assert.is((await train(net, still, { ...strict, steps: 1, data: all })).steps, 1)
 })
 
-test('training data whose labels have no names number the names of other data, with a note', async () => {
+test('training data with unnamed labels use the names of other data by number, with a note', async () => {
   const list = csvOf('plain', [
     [join(all, 'ant/0.png'), '0'],
     [join(all, 'cow/0.png'), '2'],

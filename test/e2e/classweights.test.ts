@@ -65,9 +65,9 @@ for (const [name, loss] of fewOrAll([['both', LOSSES.both!]] as const, Object.en
     })
   })
 
-fullTest('plans that swap and recompute give the bits of in-core', async () => void (await sameBits({ loss: LOSSES.both! })))
+fullTest('plans that swap and recompute have the bits of in-core', async () => void (await sameBits({ loss: LOSSES.both! })))
 
-test('weights that are all the same are none, and so is an empty record of options', async () => {
+test('equal weights of all classes have no effect, like an empty record of options', async () => {
   const without = await run(crossEntropyWith({ ignoreIndex: 255 }))
   const same = await run(crossEntropyWith({ ignoreIndex: 255, weights: [3, 3, 3, 3], labelSmoothing: 0 }))
   same.losses.forEach((l, i) => near(l, without.losses[i]!, 1e-6))

@@ -63,7 +63,7 @@ const segments = model([2, 3, SIZE, SIZE], seq(conv2d('a', 4, 3), relu(), conv2d
 const classes = model([2, 3, SIZE, SIZE], seq(conv2d('a', 4, 3), relu(), conv2d('b', 2, 1), globalAvgPool()))
 const GO = { steps: 6, seed: 1, workers: 0 } as const
 
-test('masks of annotations train as the same masks of a script, and give the weights their names', async () => {
+test('masks of annotations train like the same masks of a script, and their names are stored in the weights', async () => {
   const plan = staged(segments, { loss: crossEntropy })
   const saved = at('w.safetensors')
   const [a, b] = [

@@ -24,7 +24,8 @@ import {
 } from '../../dsl'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { StrategyName } from '../../staging/core/names'
-import { type Staged, tryStage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import { tryStage } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { DEVICE } from './runs'
 

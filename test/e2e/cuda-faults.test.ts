@@ -15,7 +15,7 @@ test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
 process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
-test('a device that fails in the middle of a run: an error in words, and the last checkpoint goes on to the same bits', () => {
+test('a device that fails during a run: an error, and the last checkpoint resumes to the same bits', () => {
   const cli = join(__dirname, '..', '..', 'src', 'cli.ts')
   const run = (folder: string, env: Record<string, string> = {}) =>
     spawnSync(

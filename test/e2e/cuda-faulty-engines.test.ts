@@ -9,6 +9,7 @@ import * as assert from 'uvu/assert'
 import { endMeasuring, measuredApart } from '../../src/device/apart'
 import { addonFile, type KernelRequest } from '../../src/device/native'
 import { FAULTY_SECONDS } from '../../src/machine/timing'
+import { gateTest } from '../full'
 
 const ROOT = join(__dirname, '..', '..')
 const root = mkdtempSync(join(tmpdir(), 'spillway-faulty-'))
@@ -45,7 +46,7 @@ test('a way with a fault ends its process; the next one is measured in a new pro
   assert.ok(isLeft(illegal) && !illegal.left.includes('fault'), JSON.stringify(illegal))
 })
 
-test('a network trains with the engines without a fault, and its profile remembers the faulty ones', () => {
+gateTest('a network trains with the engines without a fault, and its profile remembers the faulty ones', () => {
   const trained = (way: string) => {
     const args = ['train', 'scripts/gpu/small.js', '--batch', '1', '--image', '16', '--device', 'cuda', '--steps', '2', '--json']
     const r = spawnSync(process.execPath, ['scripts/spillway.js', ...args], {

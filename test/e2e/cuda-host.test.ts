@@ -13,7 +13,8 @@ import { avgPool, batchNorm, conv2d, convTranspose2d, identity, type Model, mode
 import { type FamilyName, familyNames, stagedFamily } from '../../scripts/cuda/families'
 import { loadNative } from '../../src/device/native'
 import { openTensors, readTensor } from '../../src/files/safetensors'
-import type { Staged, StageOptions } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
 import type { TrainResult } from '../../src/train/result'
 import { trainTask } from '../../src/train/trainer'
 import { zooEntry, zooNames } from '../../src/zoo'
@@ -136,7 +137,7 @@ const trainedStaged = async (plan: Staged): Promise<TrainResult> =>
   done(await trainTask(undefined, plan, { steps: STEPS, seed: 1 })())
 
 const cases = (): void => {
-  test('the device says what it is', () => {
+  test('the device reports its name', () => {
     assert.is(loadNative().deviceFacts('cuda').device, 'host cuda, sm_90')
   })
 

@@ -20,7 +20,9 @@ import { devices } from '../../staging/devices'
 import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
-import { type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { TrainResult } from '../../src/train/result'
 import { fewOrAll, fullTest, gateTest } from '../full'
@@ -46,7 +48,7 @@ let inCoreRun: Promise<TrainResult> | undefined
 const inCoreOnce = (): Promise<TrainResult> =>
   (inCoreRun ??= trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS }))
 
-test('without its plugin the device is refused in words', () => {
+test('without its plugin the device is refused with the reason', () => {
   process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')
   const machine = machineNamed('cuda')
   assert.ok(isLeft(machine) && machine.left.tag === 'DeviceFailed')
@@ -54,7 +56,7 @@ test('without its plugin the device is refused in words', () => {
   process.env.SPILLWAY_CUDA = PLUGIN
 })
 
-test('the device says what it is', () => {
+test('the device reports its name', () => {
   assert.is(loadNative().deviceFacts('cuda').device, 'imitation')
   const link = loadNative().copyBandwidth(undefined, 'cuda')
   assert.ok(link.outBytesPerSecond > 1e6 && link.inBytesPerSecond > 1e6)
@@ -66,10 +68,10 @@ test('steps that load the next input have the bits of single steps, by graphs as
   const { plain, overlapped } = overlapsOf(resident(inCoreLayout(plan.graph, machine)), machine, 2 * plan.peakPages)!
   const expected = await bitsOf('cuda', plain, [8])
   for (const p of fewOrAll(overlapped.slice(0, 1), overlapped))
-    for (const runs of [[8], [3, 1, 4]]) assert.equal(await bitsOf('cuda', p, runs), expected)
+    for (const runs of fewOrAll([[3, 1, 4]], [[8], [3, 1, 4]])) assert.equal(await bitsOf('cuda', p, runs), expected)
 })
 
-test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {
+test('recompute, swap and spilled plans have the bits of in-core, also as graphs', async () => {
   const inCore = await inCoreOnce()
   assert.ok(inCore.losses.length === STEPS && inCore.losses.every(Number.isFinite))
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
@@ -104,7 +106,7 @@ test('tiles agree with the whole, and with the cpu device, within rounding', asy
 
 const NARROW = { ...ON, precision: 'bf16' } as const
 
-fullTest('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
+fullTest('activations in bf16: strategies have the same bits, tiles and fp32 are near', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'in-core' }), { steps: STEPS })
   for (const strategy of fewOrAll(['swap:greedy'] as const, ['checkpoint:sqrt', 'swap:greedy'] as const)) {
     const plan = staged(trunk, { ...NARROW, strategy, budget: halfway(trunk, strategy, NARROW) })
@@ -124,7 +126,7 @@ fullTest('activations in bf16: the strategies give the same bits, tiles and fp32
     )
 })
 
-test('tf32, the default, stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
+test('tf32, the default, is part of the plan: its file keeps it, its run is another run, and another precision is refused', () => {
   const named = (o: StagingOptions): Staged => {
     const found = stageNamed('resnet20-cifar', o)
     if (isLeft(found)) throw new Error(JSON.stringify(found.left))
@@ -163,14 +165,14 @@ const machineWith = (algorithms: Algorithms): LocalMachine => {
   return machine.right
 }
 
-test('what the device says of itself is what staging declares', () => {
+test('the device reports the properties that staging declares', () => {
   const { kernels, ...said } = loadNative().describeDevice('cuda')
   const { dtype, precisions, gathersUpdates } = devices.cuda
   assert.equal({ ...said, name: 'cuda' }, { name: 'cuda', dtype, precisions, gathersUpdates })
   assert.ok(opDefs.every((op) => kernels.includes(op.kind)))
 })
 
-test('the fastest way that repeats is taken, of all ways only when asked, none when fixed; and kept for the next process', () => {
+test('the fastest repeatable algorithm is chosen, among all only by option, and kept for the next process', () => {
   process.env.XDG_CACHE_HOME = join(root, 'ways')
   const [kind, attrs, shapes] = CONVOLUTION
   const measured = machineWith('measured')
@@ -209,7 +211,7 @@ const scaleProfile = (cache: string, by: (key: string) => number): void => {
   writeFileSync(path, JSON.stringify({ ...profile, seconds }))
 }
 
-gateTest('ways stand in the plan, and train to the same bits', async () => {
+gateTest('algorithms are part of the plan, and repeat the same bits', async () => {
   const fixed = await trained(classifier, staged(classifier, { ...ON, strategy: 'in-core' }), { steps: STEPS })
   process.env.XDG_CACHE_HOME = join(root, 'ways')
   const planned = (): Staged => staged(classifier, { ...ON, strategy: 'in-core', algorithms: 'measured' })
@@ -253,7 +255,7 @@ gateTest(
   },
 )
 
-test('what the driver counts on the device is told', async () => {
+test("the driver's count of device memory is reported", async () => {
   const r = await inCoreOnce()
   assert.ok(r.deviceMemory && r.deviceMemory.poolBytes > 0 && r.deviceMemory.poolBytes <= r.budgetBytes)
   assert.is((await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 1 })).deviceMemory, undefined)

@@ -14,7 +14,7 @@ import { machines } from '../../staging/sim/machines'
 
 process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
-test('no call of a plan reaches 2^31 elements: what would is tiled, and in-core is refused', () => {
+test('no call of a plan reaches 2^31 elements: larger ones are tiled, and in-core is refused', () => {
   // Times are a named machine's: nobody measures calls of this size on a host.
   const cuda = machineNamed('cuda', { algorithms: 'fixed' })
   if (isLeft(cuda)) throw new Error(JSON.stringify(cuda.left))

@@ -16,7 +16,7 @@ import { compileSegments } from '../../staging/compile'
 import { loadNative } from '../../src/device/native'
 import type { SpillwayError } from '../../src/errors/errors'
 import { prepare } from '../../src/stage/prepare'
-import { describePlan } from '../../src/stage/stage'
+import { describePlan } from '../../src/stage/staged'
 import { zooEntry } from '../../src/zoo'
 import { gateTest } from '../full'
 import { alongRows } from './cutrows'
@@ -121,7 +121,7 @@ const onlyAt = (rank: number, variable: string): string => {
 }
 
 const always = (): void => {
-  gateTest('two ranks have the bits of one GPU in two tiles, and count what they send', async () => {
+  gateTest('two ranks have the bits of one GPU in two tiles, and count their sent bytes', async () => {
     const two = told(await among(2, ['--network=measured']))
     assert.equal([two.ranks, two.weightsSha256], [2, await byTiles(2)])
     // By NCCL, through its own operators.
@@ -130,7 +130,7 @@ const always = (): void => {
     assert.is(two.withoutGraphs, undefined)
   })
 
-  test('more ranks than GPUs, or no NCCL, is said before anything is planned', async () => {
+  test('more ranks than GPUs, or a missing NCCL, is refused before planning', async () => {
     const few = await among(2, [], { env: { SPILLWAY_HOST_CUDA_GPUS: '1' } })
     assert.is.not(few.code, 0)
     assert.match(few.err, /rank 1, number 1 of 2 on its machine: .*this machine has no NVIDIA GPU/)
@@ -201,7 +201,7 @@ const whole = (): void => {
     assert.is(told(await among(4, ['--bands=2'])).weightsSha256, await byRows(2, 2))
   })
 
-  test('a call that fails at one rank ends all within seconds, in words', async () => {
+  test('a call that fails at one rank ends all ranks within seconds with an error', async () => {
     for (const nth of [150, 2000, 9000]) {
       const end = await among(2, ['--steps=20'], { under: ['sh', onlyAt(1, `SPILLWAY_HOST_CUDA_FAILS=${nth}`)] })
       assert.is.not(end.code, 0)
@@ -209,7 +209,7 @@ const whole = (): void => {
     }
   })
 
-  test('a rank that hangs is told of by the others', async () => {
+  test('the other ranks report a rank that hangs', async () => {
     const at = join(root, 'hangs')
     const pids = (): readonly string[] => spawnSync('pgrep', ['-f', at], { encoding: 'utf8' }).stdout.split('\n').filter(Boolean)
     const end = await among(2, ['--steps=2000', `--checkpoint-dir=${at}`], {

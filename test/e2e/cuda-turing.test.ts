@@ -48,7 +48,7 @@ const tests = (): void => {
     losses.forEach((l, i) => assert.ok(Math.abs(l - expected.losses[i]!) <= 1e-5 * expected.losses[i]!, `${losses}`))
   })
 
-  test('other precisions are refused in words, before planning and by the plugin', async () => {
+  test('other precisions are refused before planning, and by the plugin', async () => {
     capability('75')
     for (const precision of ['tf32', 'bf16'] as const)
       assert.match(
@@ -97,7 +97,7 @@ const tests = (): void => {
     assert.equal(enginesOf(loadNative()), { asked: 12, own: [] })
   })
 
-  test('a GPU of 9.0 computes in tf32 by default, and in the other precisions if asked', () => {
+  test('a GPU of capability 9.0 computes in tf32 by default, and in the other precisions by option', () => {
     capability('90')
     const found = machineNamed('cuda', { algorithms: 'fixed' })
     assert.ok(isRight(found) && found.right.precision === 'tf32')

@@ -22,7 +22,7 @@ const NAMES = ['resnet18', 'unet', 'mobilenetv2']
 const bytesIn = (cell: string): number => Number(cell.split('+')[1] ?? 0)
 const cellsOf = (key: string): readonly string[] => table.rows[key]!.split(' ')
 
-test('simulated GPUs plan with what cuDNN wants, where it was asked; others with what the op table bounds', () => {
+test("simulated GPUs plan with cuDNN's measured scratch if known, otherwise with bounds of the op table", () => {
   const [resnet] = zooCalls(['resnet18']).filter((c) => c.kind === 'conv2d_bwd_data')
   const { kind, attrs, shapes, key } = resnet!
   const wanted = (machine: string): number => machines[machine]!.workspace(kind, attrs, shapes)

@@ -45,7 +45,7 @@ const refusalOf = (p: Promise<unknown>): Promise<string> =>
   )
 const training = () => stage(images, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed', name: 'pictures' })
 
-test('a run writes what it was fed into its weights', async () => {
+test('a run stores the description of its data in its weights', async () => {
   await train(images, training(), { steps: 3, data: folder(cats, numbers), save: weights })
   const { version: _, product: __, ...described } = descriptionOf(weights) as never as Record<string, unknown>
   assert.equal(described, {
@@ -60,7 +60,7 @@ test('a run writes what it was fed into its weights', async () => {
   })
 })
 
-test('an evaluation takes them, names the classes, and says what is otherwise', async () => {
+test('an evaluation uses the description, names the classes, and reports differences', async () => {
   const plan = stage(images, { mode: 'evaluate', loss: crossEntropy, machine: DEVICE, algorithms: 'fixed', name: 'pictures' })
   const notes: string[] = []
   const told = await evaluate(images, plan, { weights, data: cats, onNote: (text) => notes.push(text) })

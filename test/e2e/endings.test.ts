@@ -59,13 +59,13 @@ for (const [signal, code] of fewOrAll(SIGNALS.slice(0, 2), SIGNALS))
     )
   })
 
-test('a reader that goes away ends the command in silence', async () => {
+test('a closed pipe ends the command silently', async () => {
   const child = training(...LONG)
   child.stderr!.once('data', () => child.stderr!.destroy())
   assert.equal(await once(child, 'exit'), [141, null])
 })
 
-test('a process that is left in the midst of a step ends without teardown, which would take from threads what they run', async () => {
+test('a process that exits within a step skips teardown, which would free code that threads run', async () => {
   const teller = join(root, 'torndown.so')
   const made = spawnSync('c++', ['-shared', '-fPIC', join(__dirname, 'torndown.cpp'), '-o', teller], { encoding: 'utf8' })
   assert.is(made.status, 0, made.stderr)
@@ -85,7 +85,7 @@ test('a process that is left in the midst of a step ends without teardown, which
   assert.ok(existsSync(tornDown))
 })
 
-test('a run under nohup does not end when its terminal goes', async () => {
+test('a run under nohup does not end with its terminal', async () => {
   const unreadable = openSync('/dev/null', 'w')
   const child = trainingFrom(unreadable, '--steps', '12')
   closeSync(unreadable)
@@ -97,7 +97,7 @@ test('a run under nohup does not end when its terminal goes', async () => {
   )
 })
 
-test('a warning (SIGUSR1) and a time limit save the step at hand, end with 75, and the run goes on to the same bits', async () => {
+test('a warning (SIGUSR1) and a time limit save the current step, end with 75, and the run resumes to the same bits', async () => {
   const at = folder()
   const run = (steps: number): string[] => ['--steps', `${steps}`, '--seed', '3']
   const kept = [...run(1000000), '--checkpoint-dir', at]
@@ -134,7 +134,7 @@ test('a time limit without a folder to save in is refused at once', async () => 
 
 // ---------------------------------------------------------------- not finite
 
-test('a loss that is not finite ends the run with 4 and the step; what was saved before stays', async () => {
+test('a loss that is not finite ends the run with 4 and its step; saved files stay', async () => {
   const [at, weights] = [folder(), join(root, 'weights.safetensors')]
   writeTensors(weights, [])
   const before = readFileSync(weights)
@@ -148,7 +148,7 @@ test('a loss that is not finite ends the run with 4 and the step; what was saved
   assert.ok(!checkpoint || checkpoint.losses.every(Number.isFinite))
 })
 
-test('asked to, it goes on with one warning, and still writes nothing that is not finite', async () => {
+test('with the option, the run continues with one warning, and writes only finite values', async () => {
   const at = folder()
   const end = await trainingHere('--lr', '1e30', '--steps', '8', '--on-nonfinite', 'continue', '--checkpoint-dir', at)
   assert.is(end.code, 0, end.err)
@@ -161,7 +161,7 @@ test('asked to, it goes on with one warning, and still writes nothing that is no
 
 // ---------------------------------------------------------------- folders
 
-test('two runs in one folder: the second is refused with 5; one that died is nobody', async () => {
+test('two runs in one folder: the second is refused with 5; the lock of an ended run is ignored', async () => {
   const at = folder()
   const run = [...LONG, '--checkpoint-dir', at]
   const first = training(...run)
@@ -184,7 +184,7 @@ test('two runs in one folder: the second is refused with 5; one that died is nob
   assert.is(existsSync(join(at, 'lock.json')), false)
 })
 
-test('a lock of another machine is not judged; one that was cut off is nobody', async () => {
+test('a lock of another machine is respected; a truncated lock is ignored', async () => {
   const at = folder()
   mkdirSync(at)
   const lock = join(at, 'lock.json')
@@ -211,7 +211,7 @@ const npy = (shape: readonly number[], first: number): Uint8Array => {
   ])
 }
 
-test('data are known by what they hold: moved they are the same, changed they are not', async () => {
+test('data are identified by content: moved data are the same, changed data are not', async () => {
   const [at, here, there] = [folder(), folder(), folder()]
   for (const [name, channels] of [
     ['input', 3],

@@ -275,7 +275,7 @@ const refusal = async (run: () => unknown): Promise<readonly [words: string, cod
   throw new Error('nothing was refused')
 }
 
-test('what does not fit is said', async () => {
+test('data that do not fit are refused with the reason', async () => {
   const { net, loss } = SUBJECTS['pixels']!
   const m = sized(net, [2, 3, H, W])
   const o = { weights: weights['pixels']!, data: at('pixels') }
@@ -347,7 +347,7 @@ const told = async (...args: readonly string[]): Promise<readonly [code: number,
   }
 }
 
-test('the command line says the same, and writes it', async () => {
+test('the command line prints and writes the same metrics', async () => {
   writeFileSync(
     at('net.ts'),
     `import { conv2d, globalAvgPool, linear, model, relu, seq } from '${join(__dirname, '../../src')}'

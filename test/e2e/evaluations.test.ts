@@ -18,9 +18,11 @@ import { ownBatches } from '../../src/predict/shares'
 import { validation } from '../../src/predict/validation'
 import { loadNative } from '../../src/device/native'
 import { rankOf } from '../../src/ranks/rank'
-import { type Staged, stage, type StageOptions } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import type { Staged } from '../../src/stage/staged'
+import { stage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import type { TrainOptions } from '../../src/train/options'
 import { sessionTask } from '../../src/train/session'
 import { train } from '../../src/train/trainer'
@@ -115,10 +117,10 @@ test('the batches of ranks are all batches, once', () => {
 })
 
 for (const ranks of [1, 2, 4])
-  test(`${ranks} ranks measure what one process measures: classes, and a metric of one's own`, async () => {
+  test(`${ranks} ranks have the metrics of one process: of classes, and of the user`, async () => {
     await same(OF_CLASSES, ranks)
   })
-test('numbers, whose sums are rounded, with 2 and 4 ranks', async () => {
+test('metrics of numbers, whose sums are rounded, with 2 and 4 ranks', async () => {
   await same(OF_NUMBERS, 2)
   await same(OF_NUMBERS, 4)
 })
@@ -136,7 +138,7 @@ test('an average of which each rank has a part', async () => {
   await same({ ...OF_CLASSES, net: wide, how: { shard: 'gradients', average: 0.5 } }, 2, 'average')
 })
 
-test('what cannot be shared rank 0 does alone, and says so', async () => {
+test('rank 0 runs an evaluation that cannot be shared alone, with a note', async () => {
   const { merge: _, ...rest } = {
     name: 'rows',
     start: () => 0,
@@ -170,7 +172,7 @@ const ranked = async (o: readonly TrainOptions[]) => {
       classes,
       { ...staged, rank: all[0]! },
       o[0]!,
-      hearing(() => {}),
+      listen(() => {}),
     ),
   )
   return { led, others: await Promise.all(others) }
@@ -182,7 +184,7 @@ const own = (held: Data, more: Partial<TrainOptions> = {}): TrainOptions => ({
   ...more,
 })
 
-test('a rank that is asked to end in an evaluation ends all, with what steps were done', async () => {
+test('a rank that gets a signal in an evaluation ends all ranks, with the completed steps', async () => {
   const asked = new AbortController()
   const held = source({
     length: 200,
@@ -196,7 +198,7 @@ test('a rank that is asked to end in an evaluation ends all, with what steps wer
   assert.ok(E.isRight(others[0]!) && others[0].right.code === 130)
 })
 
-test('data that fail at one rank end all, in words', async () => {
+test('data that fail at one rank end all ranks with an error', async () => {
   const held = source({
     length: 40,
     read: (i) => {

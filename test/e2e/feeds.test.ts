@@ -49,7 +49,7 @@ const written = (name: string, input: (i: number) => Float32Array): string => {
 }
 const file = written('pairs.safetensors', pixels)
 
-test('samples of a function give the bits of the same samples in a file, in turn and shuffled', async () => {
+test('samples of a function have the bits of the same samples in a file, in order and shuffled', async () => {
   const inTurn = await run(file, { shuffle: false })
   assert.equal(bits(await run(own, { shuffle: false })), bits(inTurn))
   const shuffled = await run(files(file), { shuffle: true })
@@ -60,7 +60,7 @@ test('samples of a function give the bits of the same samples in a file, in turn
   assert.not.equal((await run(own, { shuffle: true, seed: 4 })).losses, shuffled.losses)
 })
 
-test('balanced classes of arrays: told in a note, and refused without a class per sample', async () => {
+test('balanced classes of arrays: a note reports them, and arrays without a class per sample are refused', async () => {
   const notes: string[] = []
   const onNote = (text: string): void => void notes.push(text)
   const rare = pick(files(file), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].filter((i) => i < 5).concat([0, 0, 0]))
@@ -111,7 +111,7 @@ test('a read that fills one buffer again trains like one with new arrays, at onc
   }
 })
 
-test('promised samples are asked for together unless they share memory', async () => {
+test('samples as promises are requested together, unless they share memory', async () => {
   let [under, most] = [0, 0]
   const all = new Float32Array(SAMPLES * SIZE)
   for (let i = 0; i < SAMPLES; i++) all.set(pixels(i), i * SIZE)
@@ -134,7 +134,7 @@ test('a part has the bits of that part alone', async () => {
   assert.equal(bits(await run(pick(own, [1, 3, 5, 7, 9]))), bits(odd))
 })
 
-test('bytes with their channels last are what mean and deviation make of them', async () => {
+test('bytes with channels last are scaled by mean and deviation', async () => {
   const [mean, std] = [
     [0.5, 0.4, 0.3],
     [0.2, 0.25, 0.5],
@@ -161,7 +161,7 @@ test('bytes with their channels last are what mean and deviation make of them', 
 /** Bytes that this process has read from files. */
 const bytesRead = (): number => Number(/^rchar: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
 
-test('of bytes in files a quarter is read of what floats take', async () => {
+test('bytes in files need a quarter of the reads of floats', async () => {
   const MANY = 256
   // Other reads of the process meanwhile.
   const SLACK = 2 ** 18
@@ -183,7 +183,7 @@ test('of bytes in files a quarter is read of what floats take', async () => {
   assert.ok(floats > 4 * MANY * SIZE && floats < 4 * MANY * SIZE + SLACK, `${floats} of ${4 * MANY * SIZE}`)
 })
 
-test('what can be iterated is gone through in order, again where that can be done', async () => {
+test('an iterable is read in order, repeatedly if it can be', async () => {
   const expected = bits(await run(own, { shuffle: false }))
   function* once(): Generator<Sample> {
     for (let i = 0; i < SAMPLES; i++) yield read(i)
@@ -227,7 +227,7 @@ test('a run that is resumed in the middle of an epoch ends with the bits of one 
   )
 })
 
-test('batches are made ahead, no more of them than was said', async () => {
+test('batches are prepared ahead, up to the given count', async () => {
   for (const prefetch of [1, 3]) {
     let done = 0
     let most = 0
@@ -278,7 +278,7 @@ test('copies to and from the lower tier are no waits for data', async () => {
   assert.ok(r.feedSeconds < waited / 5, `${r.feedSeconds} of ${waited}`)
 })
 
-test('what a read throws ends the run as it is, at the first sample and later', async () => {
+test('an exception of read ends the run unchanged, at the first sample and later', async () => {
   for (const bad of [0, 6]) {
     const error = new TypeError('the disk is on fire')
     const failing = source({
@@ -296,7 +296,7 @@ test('what a read throws ends the run as it is, at the first sample and later', 
   }
 })
 
-test('what is not what the model is fed is refused in words', async () => {
+test('samples that do not fit the model are refused with the reason', async () => {
   const wordsOf = async (at: number, odd: unknown): Promise<string> => {
     const data = source({ length: SAMPLES, read: (i) => (i === at ? (odd as Sample) : read(i)) })
     const r = await trainTask(classifier, plan, { steps: 4, data })()

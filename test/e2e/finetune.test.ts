@@ -13,7 +13,8 @@ import { orThrow } from '../../src/errors/exceptions'
 import { openTensors, readTensor, writeTensors } from '../../src/files/safetensors'
 import { evaluate } from '../../src/predict/evaluator'
 import { predict } from '../../src/predict/predictor'
-import { stage, type Staged } from '../../src/stage/stage'
+import { stage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
 import type { TrainResult } from '../../src/train/result'
 import { train } from '../../src/train/trainer'
 import { labels, uniform } from '../fixtures/formula'
@@ -147,7 +148,7 @@ test('evaluating and predicting take the same file, with the same flags', async 
   )
 })
 
-test('the command line says which flag helps, and takes it', async () => {
+test('the command line names the flag that helps, and accepts it', async () => {
   const file = join(root, 'net.js')
   const dsl = JSON.stringify(join(__dirname, '../../src'))
   writeFileSync(

@@ -5,7 +5,8 @@ import * as assert from 'uvu/assert'
 import { batchNorm, conv2d, model, mse, relu, seq, sgd } from '../../dsl'
 import { source } from '../../src/data/data'
 import { type NotFinitePlace, SpillwayException } from '../../src/errors/errors'
-import { type StageOptions, stage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { stage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import { train } from '../../src/train/trainer'
 
@@ -40,7 +41,7 @@ for (const [ranks, how, rank] of [
   [4, { bands: 2, shard: 'gradients' }, 3],
   [2, { shard: 'optimizer', norms: 'local' }, 1],
 ] as const)
-  test(`${ranks} ranks ${JSON.stringify(how)}: the sample, and who read it`, async () => {
+  test(`${ranks} ranks ${JSON.stringify(how)}: the sample and its rank are reported`, async () => {
     assert.equal(await first(ranks, how, { data: data(13, 9) }), {
       step: 2,
       number: 'NaN',
@@ -50,7 +51,7 @@ for (const [ranks, how, rank] of [
     })
   })
 
-test('a step that is too long is told by what overflows first', async () => {
+test('a step that is too long is reported with the first value that overflows', async () => {
   const place = await first(2, { optimizer: sgd({ lr: 1e30 }) })
   assert.ok(place.by && place.rank !== undefined && /Infinity|NaN/.test(place.number), JSON.stringify(place))
 })

@@ -10,7 +10,8 @@ import { batchNorm, conv2d, model, mse, relu, seq, sgd } from '../../dsl'
 import { addonFile, loadNative } from '../../src/device/native'
 import { errorText, type NotFinitePlace, type SpillwayError } from '../../src/errors/errors'
 import { openTensors, writeTensors } from '../../src/files/safetensors'
-import { type StageOptions, stage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { stage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import { train, trainTask } from '../../src/train/trainer'
 import { fewOrAll } from '../full'
@@ -69,7 +70,7 @@ const plans = (machine: MachineName): readonly Options[] => {
 }
 
 for (const machine of fewOrAll(DEVICES.slice(0, 2), DEVICES)) {
-  test(`${machine}: what a sample holds is told with its file and place, whatever the plan`, async () => {
+  test(`${machine}: a value of a sample that is not finite is reported with its file and place, for any plan`, async () => {
     const [at, to] = [
       data('input', ((3 * 3 + 1) * 48 + 40) * 32 + 5, NaN),
       data('target', ((2 * 4 + 3) * 48 + 7) * 32, -Infinity),
@@ -86,13 +87,13 @@ for (const machine of fewOrAll(DEVICES.slice(0, 2), DEVICES)) {
     }
   })
 
-  test(`${machine}: a step that is too long is told by what overflows first`, async () => {
+  test(`${machine}: a step that is too long is reported with the first value that overflows`, async () => {
     const place = await first({ ...own(1e200), machine, strategy: 'in-core' })
     assert.ok(place.by && /^'.*'$/.test(place.in) && /Infinity|NaN/.test(place.number), JSON.stringify(place))
   })
 }
 
-test('weights that are not finite are told by name, and nothing is written over what was saved', async () => {
+test('weights that are not finite are reported by name, and saved files are not overwritten', async () => {
   const [whole, spoilt, kept] = ['whole', 'spoilt', 'kept'].map((n) => join(root, `${n}.safetensors`)) as [string, string, string]
   const on = { ...own(0.01), machine: 'ref', strategy: 'in-core' } as const
   await train(net, stage(net, on), { steps: 1, save: whole })
@@ -108,7 +109,7 @@ test('weights that are not finite are told by name, and nothing is written over 
   assert.equal(readFileSync(kept), readFileSync(whole))
 })
 
-test('from a checkpoint on, only the steps after it are run once more; the words say so', async () => {
+test('after a checkpoint, only the later steps run again; the note states that', async () => {
   const notes: string[] = []
   const at = data('input', (3 * 3 * 48 + 1) * 32, NaN)
   const o = { data: at, checkpointDir: join(root, 'state'), checkpointEvery: 1, onNote: (n: string) => notes.push(n) }

@@ -41,7 +41,7 @@ const all = async (events: AsyncIterable<FitEvent>): Promise<readonly FitEvent[]
 const ofKind = <K extends FitEvent['kind']>(events: readonly FitEvent[], kind: K) =>
   events.filter((e): e is Extract<FitEvent, { readonly kind: K }> => e.kind === kind)
 
-test('epochs end with the step of their last sample; the mean is over their steps; fit is the run that train is', async () => {
+test('epochs end with the step of their last sample; losses are means of their steps; fit and train have the same run', async () => {
   const events = await all(fit(net, plan, { epochs: 3, data, shuffle: true, seed: 4 }))
   const result = await train(net, plan, { steps: 8, data, shuffle: true, seed: 4 })
   assert.equal(events[0], { kind: 'start', stepsDone: 0, steps: 8, stepsPerEpoch: 2.5 })
@@ -80,7 +80,7 @@ test('a resume counts the epochs before it', async () => {
   assert.ok(existsSync(ofKind(rest, 'checkpoint').at(-1)!.file))
 })
 
-test('to leave the loop ends the run within a step and frees the folder; the run goes on from its checkpoint', async () => {
+test('leaving the loop ends the run within a step and unlocks the folder; the run resumes from its checkpoint', async () => {
   const checkpointDir = folder()
   const options = { steps: 6, data, checkpointDir, checkpointEvery: 2 } as const
   for await (const e of fit(net, plan, options)) if (e.kind === 'checkpoint') break
@@ -91,7 +91,7 @@ test('to leave the loop ends the run within a step and frees the folder; the run
   assert.equal([rest.resumedFrom, rest.weightsSha256], [2, (await train(net, plan, { steps: 6, data })).weightsSha256])
 })
 
-test('what a loop throws ends the run, too, and comes out as it is', async () => {
+test('an exception in the loop ends the run, too, and is rethrown unchanged', async () => {
   const own = new RangeError('enough')
   const checkpointDir = folder()
   try {
@@ -103,7 +103,7 @@ test('what a loop throws ends the run, too, and comes out as it is', async () =>
   assert.is(existsSync(join(checkpointDir, 'lock.json')), false)
 })
 
-test('nothing runs before the first event is asked for; a run waits for its reader', async () => {
+test('a run starts with the first request for an event and waits for its reader', async () => {
   let read = 0
   const counting = source({
     length: 5,
@@ -124,7 +124,7 @@ test('nothing runs before the first event is asked for; a run waits for its read
   assert.ok(read > 2 && read <= 2 * (64 + 2) + 1, `${read} samples were read`)
 })
 
-test('it throws what train rejects with: refusals, the reason of a signal', async () => {
+test('fit throws the errors of train: refusals and the reason of a signal', async () => {
   const thrown = async (o: object): Promise<unknown> => {
     try {
       for await (const _ of fit(net, plan, { steps: 5, ...o })) void _
@@ -144,7 +144,7 @@ test('it throws what train rejects with: refusals, the reason of a signal', asyn
   assert.is(await thrown({ steps: 1e6, data, signal: later.signal }), reason)
 })
 
-test('epochs of samples that nobody has counted are refused', async () => {
+test('epochs of samples without a count are refused', async () => {
   const stream = source(function* () {
     yield { input: new Float32Array(64), target: new Float32Array(64) }
   })
@@ -175,14 +175,14 @@ test('a constant schedule leaves the bits as they are; another one moves the rat
   assert.is.not(ofKind(events, 'end')[0]!.result.weightsSha256, plain.weightsSha256)
 })
 
-test('a factor is what another learning rate of the optimizer is', async () => {
+test('a factor has the effect of another learning rate of the optimizer', async () => {
   const half = staged(net, { loss: mse, optimizer: sgd({ lr: LR / 2, momentum: 0.9 }), strategy: 'in-core' })
   const schedule: OwnSchedule = () => 0.5
   const [a, b] = [await train(net, half, { steps: 4, data }), await train(net, plan, { steps: 4, data, schedule })]
   assert.equal([b.losses, b.weightsSha256], [a.losses, a.weightsSha256])
 })
 
-test('a resume goes on under its schedule bit for bit, and may have another, which a note says', async () => {
+test('a resumed run keeps its schedule bit for bit, or has another one, with a note', async () => {
   const checkpointDir = folder()
   const options = { data, schedule: cosine({ floor: 0.1 }), warmup: 2 }
   const alone = await train(net, plan, { steps: 8, ...options })
@@ -198,7 +198,7 @@ test('a resume goes on under its schedule bit for bit, and may have another, whi
   assert.equal(notes, ['the learning rate schedule was cosine floor 0.1 over 8 steps, 2 of them warm-up and is now constant'])
 })
 
-test('a schedule that gives no number ends the run in words; what it throws comes out as it is', async () => {
+test('a schedule that returns no number ends the run with an error; its exceptions are rethrown unchanged', async () => {
   const ends = async (schedule: OwnSchedule): Promise<unknown> => {
     try {
       await train(net, plan, { steps: 4, data, schedule })

@@ -13,7 +13,7 @@ import { openTensors, readTensor } from '../../src/files/safetensors'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
 import { machineNamed } from '../../src/machine/machine'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
-import type { StageOptions } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
 import type { TrainResult } from '../../src/train/result'
 import { trainTask } from '../../src/train/trainer'
 import { net, smallTrunk } from './models'
@@ -37,7 +37,7 @@ for (const [name, o] of [
     { optimizer: adamw({ lr: 1e-3 }), accumulate: 2, clipNorm: 1, clipValue: 0.5, average: 0.9 },
   ],
 ] as const)
-  test(`in-core, recomputing and swapping end with the same bits: ${name}`, async () => {
+  test(`in-core, recomputing and swapping plans have the same bits: ${name}`, async () => {
     const r = await sameBits({ ...FP16, ...(o as StageOptions) })
     assert.equal(r.lossScale, { scale: FIRST, skipped: 0 })
   })
@@ -49,9 +49,9 @@ test('the reference device recomputes to the same bits', async () => {
   assert.equal([again.weightsSha256, again.losses], [inCore.weightsSha256, inCore.losses])
 })
 
-const image = model([1, 3, 128, 128], net)
+const image = model([1, 3, 64, 64], net)
 
-test('tiles of an image agree to what their sums round off', async () => {
+test('tiles of an image agree within the rounding of their sums', async () => {
   const inCore = await trained(image, staged(image, { ...FP16, strategy: 'in-core' }))
   const plan = staged(image, { ...FP16, strategy: 'tiled', budget: smallestBudget(image, 'tiled', FP16) })
   assert.ok(plan.plan.segments.some((s) => s.grid.H * s.grid.W > 1))
@@ -171,7 +171,7 @@ test('a T4 plans in fp16 with its tensor cores, in less memory and time than in 
   assert.ok(halves!.timeline.makespanSeconds < 0.5 * floats!.timeline.makespanSeconds)
 })
 
-test('machines without fp16 say what they have', () => {
+test('machines without fp16 list their precisions', () => {
   const refused = machineNamed('v100-pcie-16g', FP16)
   assert.ok(isLeft(refused))
   assert.match(

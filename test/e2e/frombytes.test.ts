@@ -14,7 +14,8 @@ import { errorText } from '../../src/errors/errors'
 import { writeTensors } from '../../src/files/safetensors'
 import { evaluate } from '../../src/predict/evaluator'
 import { predict } from '../../src/predict/predictor'
-import { stage, type StageOptions } from '../../src/stage/stage'
+import { stage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
@@ -91,7 +92,7 @@ test('bytes train to the weights of the numbers that they are', async () => {
   assert.is(b.feedBytes, 3 * B * (4 * SIZE + 4))
 })
 
-test('recomputing, swapping and both end with the same bits', async () => {
+test('recomputing, swapping and both have the same bits', async () => {
   const inCore = await run(bytes, ofBytes, { strategy: 'in-core' })
   for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'auto'] as const) {
     const budget = smallestBudget(bytes, strategy, { loss: crossEntropy })
@@ -115,7 +116,7 @@ const image = model(
   ),
 )
 
-fullTest('tiles of an image agree to what its sums round off', async () => {
+fullTest('tiles of an image agree within the rounding of sums', async () => {
   const of = { machine: DEVICE, algorithms: 'fixed' } as const
   const inCore = await train(image, stage(image, { ...of, strategy: 'in-core' }), { steps: 3, seed: 1 })
   const plan = stage(image, { ...of, strategy: 'tiled', budget: smallestBudget(image, 'tiled') })
@@ -154,7 +155,7 @@ test('numbers are made again for the backward pass, not kept', () => {
 
 // ---------------------------------------------------------------- where bytes come from
 
-test('files, arrays with their channels last and images give the bits of a source in memory', async () => {
+test('files, arrays with channels last and images have the bits of a source in memory', async () => {
   const expected = bits(await run(bytes, ofBytes))
   assert.equal(bits(await run(bytes, tensors('first.safetensors', 'U8', [C, H, W], raw))), expected)
   const last = tensors('last.safetensors', 'U8', [H, W, C], (i) => turned(raw(i)))

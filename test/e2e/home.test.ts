@@ -12,7 +12,9 @@ import { source } from '../../src/data/data'
 import { validation } from '../../src/predict/validation'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
 import { train } from '../../src/train/trainer'
-import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
@@ -185,7 +187,7 @@ for (const name of fewOrAll([MIXED], ['momentum', 'two states of each', MIXED]))
     assert.is(r.arenaPeakBytes, r.peakBytes)
   })
 
-test('what is measured between epochs sees what is at home', async () => {
+test('evaluations between epochs read weights at home', async () => {
   const data = source({
     length: 4,
     read: (i) => ({ input: uniform(`x${i}`, [3, 8, 8], 1), target: uniform(`t${i}`, [4, 8, 8], 1) }),

@@ -80,7 +80,7 @@ const OTHERS = [
   ['cuda', smallTrunk],
 ] as const
 for (const [machine, net] of fewOrAll<typeof HERE | (typeof OTHERS)[number]>([HERE], [HERE, ...OTHERS]))
-  test(`${machine}: what is ignored and what is not add up to all`, async () => {
+  test(`${machine}: losses of ignored and other pixels sum to the whole loss`, async () => {
     const { pixels, out, ...of } = picturesOf(net)
     const on = (data: string, loss: Loss, strategy: StrategyName = 'in-core') => run(data, loss, strategy, machine, net)
     const [whole, some, others] = [await on(of.all, crossEntropy), await on(of.inside, without), await on(of.outside, without)]
@@ -91,7 +91,7 @@ for (const [machine, net] of fewOrAll<typeof HERE | (typeof OTHERS)[number]>([HE
     some.losses.forEach((l, i) => near(tiled.losses[i]!, l, 1e-5))
   })
 
-fullTest('plans that swap and recompute give the bits of in-core', async () => {
+fullTest('plans that swap and recompute have the bits of in-core', async () => {
   const inCore = await run(inside, without)
   for (const strategy of ['swap:greedy', 'checkpoint:sqrt'] as const) {
     const r = await run(inside, without, strategy)

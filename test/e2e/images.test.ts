@@ -70,7 +70,7 @@ interface Told {
   readonly losses: readonly number[]
 }
 
-test('images that come class by class are said to, unless they are shuffled', async () => {
+test('images in class order cause a note, unless they are shuffled', async () => {
   const notesOf = async (data: Data, shuffle: boolean): Promise<readonly string[]> => {
     const notes: string[] = []
     await train(images, plan, { steps: 1, data, shuffle, onNote: (text) => notes.push(text) })
@@ -119,7 +119,7 @@ gateTest(
   },
 )
 
-test('mixed images train with shares of classes, alike by any number of threads; with labels they are refused', async () => {
+test('mixed images train with shares of classes, equal for any count of threads; with labels they are refused', async () => {
   const mixing = (loss: string, workers: number) =>
     trainingHereOf(
       MODEL,
@@ -226,7 +226,7 @@ test('evaluations see samples as they are', async () => {
   assert.is(await evaluated(source({ ...own, augment: { flip: 'both', jitter: true } })), await evaluated(source(own)))
 })
 
-test('images of the right size give the bits of the same bytes in an array', async () => {
+test('images of the right size have the bits of the same bytes in an array', async () => {
   const at = join(root, 'exact')
   const COUNT = 6
   for (let i = 0; i < COUNT; i++) {
@@ -253,7 +253,7 @@ test('images of the right size give the bits of the same bytes in an array', asy
   assert.not.equal((await train(images, plan, { steps: 5, seed: 1, data: some })).losses, a!.losses)
 })
 
-test('images that the model cannot take, and settings that are none, are refused in words', async () => {
+test('images that do not fit the model, and invalid settings, are refused', async () => {
   const wordsOf = async (
     data: Parameters<typeof train>[2]['data'],
     net = images as Parameters<typeof train>[0],

@@ -36,7 +36,7 @@ const interrupted = async (
   return error
 }
 
-test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkpoint is whole', async () => {
+test('Ctrl-C ends the run within a step with exit 130 and a hint to resume, and the checkpoint is whole', async () => {
   const at = join(root, 'interrupted')
   const error = await interrupted(at)
   assert.ok(error.stepsDone >= 2 && error.stepsDone < STEPS)

@@ -36,12 +36,12 @@ for (const [machine, step] of [
   ['ref', 3],
   ['cuda', 3],
 ] as const)
-  test(`${machine}: labels that are no classes are named where they stand`, async () => {
+  test(`${machine}: labels that are no classes are reported with their place`, async () => {
     const files = HANDMADE.filter((_, i) => FULL || i % step === 0)
     for (const file of files) assert.is(await said(machine, file), file.says, file.name)
   })
 
-test('of an image there is no row and no column', async () => {
+test('a label of a whole image is reported without row and column', async () => {
   const image = model([2, 3, SIZE, SIZE], seq(conv2d('head', 2, 1), globalAvgPool('pool')))
   writeFileSync(target, npy('|u1', [SAMPLES], Uint8Array.of(0, 1, 255, 0)))
   const plan = staged(image, { loss: crossEntropy, strategy: 'in-core' })

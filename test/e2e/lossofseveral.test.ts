@@ -117,12 +117,12 @@ const BESIDE = ['dice beside what compares with numbers', sumOf([0.5, bceWithLog
 for (const [name, ofMarks, ignored] of fewOrAll<typeof ALONE | typeof BESIDE>([BESIDE], [ALONE, BESIDE]))
   test(`${name} of one channel: tiled as whole, as ref in double, evaluated as two classes`, () => ofOneChannel(ofMarks, ignored))
 
-test('plans that swap and recompute give the bits of in-core', async () => {
+test('plans that swap and recompute have the bits of in-core', async () => {
   const sum = sumOf(crossEntropy, [0.5, dice()], [0.25, crossEntropyWith({ labelSmoothing: 0.5 })])
   for (const loss of fewOrAll<Loss>([sum], [sum, dice(), sumOf(mse, [2, l1], huber())])) await sameBits({ loss })
 })
 
-test('a sum is what its parts come to', async () => {
+test('a sum of losses equals the sum of its parts', async () => {
   const first = async (loss: Loss): Promise<number> => (await run(loss, 'in-core', DEVICE, 1)).losses[0]!
   near(await first(both), (await first(entropy)) + 0.5 * (await first(overlap)), 1e-6)
   assert.equal(sumOf(both, [2, both]), {
@@ -147,7 +147,7 @@ test('an evaluation measures a sum, and knows its plan again', async () => {
   assert.ok(losses.length === 1)
 })
 
-test('what compares with other targets is no sum, in words', () => {
+test('losses with different targets cannot be summed; the error has the reason', () => {
   assert.throws(
     () => sumOf(crossEntropy, mse),
     "'a sum of losses': 'cross-entropy' compares with class labels, but 'mse' with numbers; allowed: losses with the same kind of target",

@@ -77,7 +77,7 @@ const blocks = (image: number, y: number, x: number): boolean =>
 const [HEIGHT, WIDTH] = [480, 512]
 const options: Parameters<typeof staged>[1] = { loss: crossEntropy }
 
-test('recompute and swaps give the bits of in-core, tiles agree within rounding', async () => {
+test('recompute and swap plans have the bits of in-core, tiles agree within rounding', async () => {
   const net = netOf(HEIGHT, WIDTH)
   const data = dataOf(HEIGHT, WIDTH, blocks)
   const run = (o: Parameters<typeof staged>[1]) => trained(net, staged(net, { ...options, ...o }), { steps: 2, data })

@@ -177,7 +177,7 @@ test('pixels in blocks have the loss of the same pixels side by side', async () 
   }
 })
 
-test('recompute and swaps give the bits of in-core, tiles and devices agree within rounding', async () => {
+test('recompute and swap plans have the bits of in-core, tiles and devices agree within rounding', async () => {
   const [height, width] = [480, 512]
   const isInside: Inside = (image, y, x) => x >= 32 + 16 * image && x < 400 && y >= 40 && y < 320
   for (const name of ['cross-entropy', 'dice and bce of one channel'] as const) {

@@ -217,7 +217,7 @@ gateTest('patience ends the run after the epochs that brought nothing; a resume 
   assert.ok(more.steps > alone.steps)
 })
 
-fullTest('killed in mid-epoch and in evaluations, the command goes on to the same bits, measurements and end', async () => {
+fullTest('killed within an epoch and in evaluations, the command resumes to the same bits, metrics and end', async () => {
   const pairs = join(root, 'pairs.safetensors')
   const tensor = (name: string, shape: readonly number[]) => ({
     name,
@@ -255,7 +255,7 @@ fullTest('killed in mid-epoch and in evaluations, the command goes on to the sam
   assert.equal(resultOf(await ended(training(...kept))), alone)
 })
 
-test('what cannot be is said before the first step', async () => {
+test('impossible options are refused before the first step', async () => {
   const said = async (o: TrainOptions): Promise<string> => {
     const answer = await trainTask(net, plan, { steps: 4, data, ...o })()
     return isLeft(answer) ? errorText(answer.left) : 'nothing'

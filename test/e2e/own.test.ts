@@ -35,7 +35,7 @@ for (const kind of fewOrAll(['adamw'] as const, optimizerNames)) {
   const optimizer = full(kind)
   test(`${kind}: one run, whatever the plan`, async () => void (await sameBits({ optimizer })))
 
-  test(`${kind}: a run that is resumed has what it kept`, async () => {
+  test(`${kind}: a resumed run has its saved state`, async () => {
     const checkpointDir = join(root, kind)
     const inCore = staged(trunk, { strategy: 'in-core', optimizer })
     const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy', { optimizer }), optimizer })

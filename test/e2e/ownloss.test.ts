@@ -84,7 +84,7 @@ test('an evaluation knows its plan again', async () => {
   }
 })
 
-test('what is no loss is refused in words', () => {
+test('a value that is no loss is refused with the reason', () => {
   assert.throws(() => lossOf((y) => y as never), 'lossOf: its function must return a mean: (output, target) => ... .mean()')
   assert.throws(() => lossOf((y) => y.plus('t' as never).mean()), /lossOf: plus takes a number, or a value computed from/)
   assert.throws(() => staged(trunk, { loss: lossOf((_, t) => t.mean()) }), /depends on no trained parameter/)

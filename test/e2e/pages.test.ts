@@ -390,7 +390,7 @@ test.before(() => {
 for (const page of PAGES) {
   const blocks = BLOCKS.filter((b) => b.page === page)
   if (blocks.length === 0 || (page !== 'README.md' && !GATE)) continue
-  test(`${page}: what stands in its blocks is so`, async () => {
+  test(`${page}: its code blocks are true`, async () => {
     const where = join(folder, page.replace(/\W+/g, '-'))
     await furnished(where, page)
     process.chdir(where)

@@ -194,7 +194,7 @@ test('a prediction resizes pictures as training did', async () => {
   assert.match(onnx.out, /^resnet20-cifar as ONNX .*1×3×16×16 to 1×3, any batch$/m)
 })
 
-test('a classifier gives a table of files, classes and confidences', async () => {
+test('a classifier writes a table of files, classes and confidences', async () => {
   const data = at('shapes', 'val')
   const shown = await call('predict', '--weights', weights, '--data', data)
   assert.is(shown.code, 0, shown.err)
@@ -271,7 +271,7 @@ test('weights of a model file name the file as the missing part', async () => {
 })
 for (const [c, name] of ['cat', 'dog'].entries()) for (let i = 0; i < 4; i++) picture(at('two', name, `${i}.png`), c)
 
-test('notes of a script go to stderr; classes without a picture are counted', async () => {
+test('notes of a script are printed on stderr; classes without a picture are counted', async () => {
   const write = process.stderr.write
   let text = ''
   process.stderr.write = ((part: string | Uint8Array): boolean => {

@@ -163,7 +163,7 @@ fullTest('an imitated GPU hands out the same numbers, in tiles too', async () =>
 const NETWORKS = ['vgg16-features', 'efficientnet-b0', 'convnext-tiny', 'unet', 'deeplabv3plus-resnet50']
 const FEW_NETWORKS = ['resnet18', 'mobilenetv2']
 for (const name of fewOrAll(FEW_NETWORKS, [...FEW_NETWORKS, ...NETWORKS]))
-  test(`${name} in tiles predicts what the reference does`, async () => {
+  test(`${name} in tiles predicts the result of the reference`, async () => {
     const size = name.startsWith('deeplab') ? 65 : 64
     const build = (batch: number, mode: 'train' | 'predict'): Model => {
       const built = zooEntry(name)!.build([batch, 3, size, size], mode)
@@ -450,7 +450,7 @@ test('a table has a row per image, by the names of its classes', async () => {
   )
 })
 
-test('what does not fit is said, and nothing half written stays', async () => {
+test('data that do not fit are refused with the reason, and no partial file is left', async () => {
   const data = images('odd', [2, 3, 24, 20])
   const net = sized(segmenter, [1, 3, 24, 20])
   const plan = stage(net, { mode: 'predict', machine: DEVICE })

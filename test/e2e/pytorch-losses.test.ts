@@ -6,7 +6,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Staged } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { fewOrAll } from '../full'
 import { done, fixtures, inFolder, stagedFor, trained } from './networks'

@@ -15,9 +15,11 @@ import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
 import { rankOf } from '../../src/ranks/rank'
 import { prepare, type Prepared } from '../../src/stage/prepare'
-import { describePlan, type Staged, stagePrepared, type StageAsked } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { describePlan, type Staged } from '../../src/stage/staged'
+import { stagePrepared } from '../../src/stage/stage'
+import type { StageAsked } from '../../src/stage/stageoptions'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { sessionTask } from '../../src/train/session'
@@ -61,7 +63,7 @@ export const alone = (staged: Staged, o: Partial<TrainOptions> = {}): Promise<Tr
     undefined,
     staged,
     { ...RUN, ...o },
-    hearing(() => {}),
+    listen(() => {}),
   )().then(got)
 
 /** One process, in tiles along the batch. */
@@ -85,7 +87,7 @@ export const shared = async (staged: Staged, ranks: number, o: Partial<TrainOpti
     undefined,
     { ...staged, rank: all[0]! },
     { ...RUN, ...o },
-    hearing(() => {}),
+    listen(() => {}),
   )()
   if (E.isLeft(answer)) all[0]!.communicator.abort(1)
   const followed = await Promise.all(followers)

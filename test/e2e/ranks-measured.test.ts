@@ -76,7 +76,7 @@ for (const mpi of isMeasured ? MPIS : []) {
     },
   )
 
-  gateTest(`${mpi.run}: processes train by what they have measured`, async () => {
+  gateTest(`${mpi.run}: processes train with their measured times`, async () => {
     const args = ['train', ...MODEL, `--device=${DEVICE}`, '--steps=2', '--network=measured']
     const under = [mpi.run, '-n', '2']
     const run = await ended(spillway(args, { under, env: { ...ENV, SPILLWAY_MPICXX: mpi.cxx } }))
@@ -114,7 +114,7 @@ if (isMeasured)
     assert.equal([more.network, kept()], [first.network, `"network":${JSON.stringify(first.network)}`])
   })
 
-test('plans of stated times count on no network that nobody names', async () => {
+test('plans of stated times assume no network unless one is named', async () => {
   assert.is(told(await trained('--steps=1', '--algorithms=fixed')).network, undefined)
   assert.is(told(await trained('--steps=1', '--algorithms=fixed', '--network=measured')).network?.name, 'measured')
 })

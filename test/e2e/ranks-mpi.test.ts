@@ -163,7 +163,7 @@ if (HERE) {
   })
 
   for (const [mpi, at] of (ALL.length ? ALL : [USUAL]).map((mpi, i) => [mpi, i === 0 ? 0 : -1] as const))
-    gateTest(`${mpi.run}: an evaluation of which a rank is asked to end ends at all of them, with its code`, async () => {
+    gateTest(`${mpi.run}: a signal to one rank in an evaluation ends all ranks with its code`, async () => {
       const weights = join(root, 'asked.safetensors')
       const many = join(root, 'many.safetensors')
       const n = 20_000
@@ -206,7 +206,7 @@ if (HERE) {
     })
 
   if (spawnSync('unshare', ['-m', 'true']).status === 0)
-    gateTest('the least memory of all ranks counts, and a note says whose that is', async () => {
+    gateTest('the least memory of all ranks is the limit, and a note names the rank', async () => {
       const little = join(root, 'meminfo')
       writeFileSync(little, 'MemAvailable:    2097152 kB\n')
       const script = join(root, 'second.sh')
@@ -278,7 +278,7 @@ twice()
     })
 
   /** The one that is stopped does not come: it hangs, for all that others know. */
-  gateTest('a rank that hangs ends all, in words', async () => {
+  gateTest('a rank that hangs ends all ranks with an error', async () => {
     const at = join(root, 'hangs')
     const end = await ended(
       spillway([...TRAIN, '--steps=2000', `--checkpoint-dir=${at}`, '--checkpoint-every=1'], {
@@ -293,7 +293,7 @@ twice()
   })
 
   if (process.env['SPILLWAY_FULL'])
-    test('a rank that is asked to end while another hangs ends all within seconds', async () => {
+    test('a rank that gets a signal while another hangs ends all ranks within seconds', async () => {
       const at = join(root, 'asked-hangs')
       const end = await among(
         2,
@@ -355,7 +355,7 @@ twice()
     })
 
   for (const mpi of ALL.length ? ALL : [USUAL])
-    test(`${mpi.run}: a rank that is killed ends all within seconds, and the run goes on to the same bits`, async () => {
+    test(`${mpi.run}: a killed rank ends all ranks within seconds, and the run resumes to the same bits`, async () => {
       const whole = await byThreads(40, 2)
       const at = join(root, `killed-${mpi.run}`)
       let killed = false
@@ -380,7 +380,7 @@ twice()
 
   /** Which rank, and when, is drawn by the number of the kill: a run that goes on from there is killed again. */
   if (process.env['SPILLWAY_FULL'])
-    test('100 kills of a random rank at random moments: all gone within seconds, and the same bits in the end', async () => {
+    test('100 kills of a random rank at random moments: all ranks end within seconds, and the final bits are equal', async () => {
       const [steps, ranks] = [400, 4]
       const whole = await byThreads(steps, ranks)
       const at = join(root, 'kills')
@@ -421,7 +421,7 @@ twice()
       assert.is(rest.weightsSha256, whole.weightsSha256)
     })
 
-  gateTest('one rank of a grid that is asked to end ends all after the step, and nothing is left', async () => {
+  gateTest('a signal to one rank of a grid ends all ranks after the step, and no process is left', async () => {
     const at = join(root, 'asked')
     let memory: readonly string[] = []
     const end = await among(
@@ -440,13 +440,13 @@ twice()
     assert.equal(memory.filter(existsSync), [])
   })
 
-  test('what is wrong is told once, with its code', async () => {
+  test('an error is printed once, with its exit code', async () => {
     const end = await among(3, ['--steps=2'])
     assert.is(end.code, 2, end.err)
     assert.is(end.err.match(/cannot be split between 3 ranks/g)?.length, 1)
   })
 
-  gateTest('a run goes on with as many ranks as it began with', async () => {
+  gateTest('a run resumes with its initial count of ranks', async () => {
     const at = join(root, 'as-many')
     told(await alone('--steps=2', `--checkpoint-dir=${at}`, '--engine=threads', '--ranks=4'))
     const end = await among(2, ['--steps=4', `--checkpoint-dir=${at}`, '--resume'])
@@ -460,7 +460,7 @@ twice()
     if (isOpenMpi) assert.match(mpi!.value, /Open MPI/)
   })
 } else {
-  test('there is no MPI here: skipped', () => {
+  test('skipped: MPI is not installed', () => {
     assert.is(doctor().findings.find((f) => f.name === 'MPI')?.state, 'optional')
   })
 }

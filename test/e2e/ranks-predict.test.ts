@@ -107,7 +107,7 @@ if (MPIS.length > 0) {
     sameFiles(at('classes'), at('classes-2'))
   })
 
-  test('other images at one of them, and one file of all outputs, are refused in words', async () => {
+  test('different images at one rank, and one file for all outputs, are refused', async () => {
     const [data, others] = [arrays('mine', 3), arrays('yours', 4)]
     const script = at('other.sh')
     writeFileSync(
@@ -122,7 +122,7 @@ if (MPIS.length > 0) {
     assert.match(inOne.err, /all\.npy is one file, but 2 processes write their own files: use a folder/)
   })
 
-  gateTest('a rank that is asked to end ends all, with its code, and no file is half written', async () => {
+  gateTest('a signal to one rank ends all ranks with its code, and no file is half written', async () => {
     const data = arrays('many', 3000)
     let asked = 0
     const end = await among(mpi, 2, [`--data=${data}`, `--out=${at('some')}`], {
@@ -142,6 +142,6 @@ if (MPIS.length > 0) {
       [],
     )
   })
-} else test('there is no MPI here: skipped', () => {})
+} else test('skipped: MPI is not installed', () => {})
 
 test.run()

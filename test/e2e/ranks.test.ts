@@ -33,9 +33,10 @@ import { errorText } from '../../src/errors/errors'
 import { machineNamed } from '../../src/machine/machine'
 import { rankOf } from '../../src/ranks/rank'
 import { prepare } from '../../src/stage/prepare'
-import { stage, stagePrepared, type StageAsked } from '../../src/stage/stage'
-import { hearing } from '../../src/train/events'
-import { followerTask } from '../../src/train/follower'
+import { stage, stagePrepared } from '../../src/stage/stage'
+import type { StageAsked } from '../../src/stage/stageoptions'
+import { listen } from '../../src/train/events'
+import { followerTask } from '../../src/train/ranks/follower'
 import { sessionTask } from '../../src/train/session'
 import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
@@ -105,7 +106,7 @@ if (FULL) {
     ]))
   test('unet', () => same({ model: 'unet', image: 48 }, 2, ['in-core', 'swap:greedy']))
   test('alexnet', () => same({ model: 'alexnet', image: 64 }, 4, ['in-core']))
-  test('pix2pixhd, whose step has several objectives', () => same({ model: 'pix2pixhd', image: 64 }, 2, ['in-core']))
+  test('pix2pixhd: a step with several objectives', () => same({ model: 'pix2pixhd', image: 64 }, 2, ['in-core']))
 }
 
 test('the ref device, in double', () => same({ model: 'resnet20-cifar', image: 16, device: 'ref' }, 2, ['in-core']))
@@ -137,7 +138,7 @@ test('a script trains over threads with the plan that it has staged for them', a
   )
 })
 
-test('what a rank sends a step is 2(R-1)/R of its sums, and R-1 times its moments and what is summed in one round', async () => {
+test('a rank sends 2(R-1)/R of its sums per step, and R-1 times its moments and the sums of one round', async () => {
   const c = { model: 'resnet20-cifar', image: 16 }
   for (const ranks of fewOrAll([4], [2, 4])) {
     const staged = stagedFor(c, ranks, 'in-core')
@@ -165,7 +166,7 @@ test('a rank with tiles of its own repeats, and agrees to rounding', async () =>
   a.losses.forEach((l, i) => assert.ok(Math.abs(l - tiled.losses[i]!) < 1e-5 * Math.abs(l), `${l} ${tiled.losses[i]}`))
 })
 
-test('a run goes on with another number of ranks where it is told so, as one process goes on with as many tiles', async () => {
+test('with the option, a run resumes with another count of ranks, like one process with that count of tiles', async () => {
   const c = { model: 'resnet20-cifar', image: 16 }
   const [apart, tiled] = [mkdtempSync(join(root, 'ranks-')), mkdtempSync(join(root, 'tiles-'))]
   const [two, four] = [stagedFor(c, 2, 'in-core'), stagedFor(c, 4, 'in-core')]
@@ -175,7 +176,7 @@ test('a run goes on with another number of ranks where it is told so, as one pro
     undefined,
     four,
     { ...RUN, ...on },
-    hearing(() => {}),
+    listen(() => {}),
   )()
   assert.ok(E.isLeft(refused))
   assert.match(errorText(refused.left), "'fixed, 2 ranks' in the checkpoint and 'fixed, 4 ranks' now; --resume-ranks")
@@ -196,7 +197,7 @@ test('the graph of one process is found again in that of a rank', () => {
   assert.is.not(fingerprint(share), fingerprint(whole))
 })
 
-test('a rank whose data differ is refused before the first step, by what differs', async () => {
+test('a rank whose data differ is refused before the first step, with the difference', async () => {
   const staged = stagedFor({ model: 'resnet20-cifar', image: 16 }, 2, 'in-core')
   const all = loadNative().openThreadRanks(2).map(rankOf)
   const other = followerTask(staged, all[1]!, { ...RUN, samples: 3 })()
@@ -204,7 +205,7 @@ test('a rank whose data differ is refused before the first step, by what differs
     undefined,
     { ...staged, rank: all[0]! },
     RUN,
-    hearing(() => {}),
+    listen(() => {}),
   )()
   for (const e of [answer, await other]) {
     assert.ok(E.isLeft(e))
@@ -215,7 +216,7 @@ test('a rank whose data differ is refused before the first step, by what differs
   }
 })
 
-test('who waits for a rank that has gone is told so', async () => {
+test('ranks that wait for an ended rank get an error', async () => {
   const [a, b] = loadNative().openThreadRanks(2)
   const waiting = a!.exchange(new Uint8Array(3))
   b!.abort(1)
@@ -225,7 +226,7 @@ test('who waits for a rank that has gone is told so', async () => {
   )
 })
 
-test('ranks hear all of what each says', async () => {
+test('each rank gets the values of all ranks', async () => {
   const all = loadNative().openThreadRanks(3)
   const heard = await Promise.all(all.map((r) => r.exchange(new Uint8Array(r.rank).fill(7))))
   for (const each of heard)

@@ -76,7 +76,7 @@ const segmenter = seq(conv2d('c1', 6, 3), relu(), conv2d('c2', 6, 3), relu(), co
 const net = model([2, CHANNELS, 16, 16], segmenter)
 const staged = () => stage(net, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
 
-test('the middle of images trains as if it were given, a rectangle anywhere is read and no more', async () => {
+test('a centre crop trains like the cropped image, and only the rectangle is read', async () => {
   const plan = staged()
   const run = (data: Data) => train(net, plan, { steps: 4, seed: 3, data, shuffle: true })
   const middle = source({
@@ -192,7 +192,7 @@ test('a label of the whole image takes one pixel; evaluations read bands, too', 
   assert.ok(seen.every(({ region: { height } }) => height <= 8))
 })
 
-test('an error in the middle of a step ends the run, and so does a cancellation', async () => {
+test('an error or a cancellation in the middle of a step ends the run', async () => {
   const given = tall(1)
   const plan = stage(given, { loss: crossEntropy, machine: DEVICE, algorithms: 'fixed' })
   const failing = inBands({
@@ -312,7 +312,7 @@ test('images of every size are predicted at their own, by bands, as from files',
 })
 
 const WIDE: PixelSize = [150, 20_000]
-test('a wide image comes band after band, whatever the plan, each once where it is read once', async () => {
+test('a wide image is read band after band for any plan, each once if it is read once', async () => {
   const [height, width] = WIDE
   const body = seq(conv2d('c', 1, 3))
   const weights = join(root, 'narrow.safetensors')
@@ -346,7 +346,7 @@ test('a wide image comes band after band, whatever the plan, each once where it 
   }
 })
 
-test('a model that begins with fromBytes takes bands of bytes', async () => {
+test('a model that begins with fromBytes reads bands of bytes', async () => {
   const colours = seq(fromBytes({ mean: 0.5, std: 0.25 }), conv2d('c1', 6, 3), relu(), conv2d('head', 4, 1))
   const small = model([2, CHANNELS, 16, 16], colours)
   const weights = join(root, 'bytes.safetensors')
@@ -439,7 +439,7 @@ const refusal = async (run: () => unknown): Promise<string> => {
   throw new Error('nothing was refused')
 }
 
-test('wrong answers are refused in words that name the region', async () => {
+test('wrong answers of a source are refused with the region', async () => {
   const reading = (read: (i: number, r: Region) => unknown, o: object = {}): Data => source({ ...own, ...o, read: read as never })
   const training = (data: Data) => refusal(() => train(net, staged(), { steps: 1, data }))
   const predicting = (data: Data, o: Partial<PredictOptions> = {}) =>
@@ -484,7 +484,7 @@ test('wrong answers are refused in words that name the region', async () => {
     assert.is(await run().catch((e: unknown) => e), error)
 })
 
-test('what is no source of regions is refused when it is made', async () => {
+test('an invalid source of regions is refused at its creation', async () => {
   const { read, size } = own
   assert.match(
     await refusal(() => source({ length: 1, read: read as never })),
@@ -505,7 +505,7 @@ test('what is no source of regions is refused when it is made', async () => {
   )
 })
 
-test('a region that never comes does not keep predictions from ending', async () => {
+test('a region that never arrives does not block the end of predictions', async () => {
   const controller = new AbortController()
   const data = source({
     ...own,

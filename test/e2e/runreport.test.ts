@@ -92,7 +92,7 @@ const number = (x: number): string => `${Number(x.toPrecision(6))}`
 
 // ---------------------------------------------------------------- a run of images
 
-test('tables of the page are what the run told; the run is the one that it is without', async () => {
+test('tables of the page have the values of the run; the page does not change the run', async () => {
   const at = fresh()
   const report = join(at, 'run.html')
   const o = { epochs: 3, data: folder(images), shuffle: true, seed: 3 } as const
@@ -162,7 +162,7 @@ test('tables of the page are what the run told; the run is the one that it is wi
   assert.equal(Object.keys(result.measured[0]!.metrics), ['loss', 'accuracy'])
 })
 
-test('while a run goes on the page says so, and is whole; a folder of logs has one, too', async () => {
+test('during a run the page says so and is whole; a folder of logs has a page, too', async () => {
   const log = join(fresh(), 'log')
   let page = ''
   for await (const e of fit(classifier, classifying, { epochs: 2, data: folder(images), log }))
@@ -189,7 +189,7 @@ const SUBJECTS: Readonly<Record<keyof typeof nets, readonly [Loss, (i: number) =
   numbers: ['l1', (i) => Float32Array.of(i, -i)],
 }
 for (const [name, [loss, target]] of Object.entries(SUBJECTS) as [keyof typeof nets, (typeof SUBJECTS)['copier']][])
-  test(`of a ${name} the page shows what samples are, should be, and became`, async () => {
+  test(`the page of a ${name} shows samples, targets and predictions`, async () => {
     const net = nets[name]
     const plan = stage(net, { ...own, loss })
     const read = (i: number) => ({ input: pixels(i), target: target(i) })
@@ -230,7 +230,7 @@ const endOf = async (o: object): Promise<string> => {
   return stateOf(page)
 }
 
-test('the page says how a run ended', async () => {
+test('the page states the end of a run', async () => {
   const controller = new AbortController()
   const until = (step: number, act: () => void) => (p: { readonly kind: string; readonly step: number }) => {
     if (p.kind === 'step' && p.step === step) act()
@@ -250,7 +250,7 @@ test('the page says how a run ended', async () => {
   )
 })
 
-test('a run that goes on shows the steps before it, too', async () => {
+test('the page of a resumed run shows its earlier steps, too', async () => {
   const [checkpointDir, report] = [fresh(), join(fresh(), 'run.html')]
   const stop = new AbortController()
   const o = { ...short, checkpointDir, report } as const

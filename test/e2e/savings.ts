@@ -8,7 +8,7 @@ import { BF16, halfway, smallestBudget, staged, trained } from './runs'
 const BIT_EQUAL = ['checkpoint:sqrt', 'swap:greedy'] as const
 
 export const savesMemory = (net: Model, strategies: readonly (typeof BIT_EQUAL)[number][] = BIT_EQUAL): void => {
-  test('recompute and swaps give the bits of in-core, tiles agree within rounding', async () => {
+  test('recompute and swap plans have the bits of in-core, tiles agree within rounding', async () => {
     const inCore = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
     assert.ok(inCore.losses.every(Number.isFinite))
     for (const strategy of strategies) {
@@ -23,7 +23,7 @@ export const savesMemory = (net: Model, strategies: readonly (typeof BIT_EQUAL)[
     assert.ok(tiled.peakBytes < inCore.peakBytes)
   })
 
-  test('the reference device and bf16 train alike', async () => {
+  test('the reference device and bf16 have similar losses', async () => {
     const cpu = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
     for (const [o, tolerance] of [
       [{ machine: 'ref' }, 1e-4],

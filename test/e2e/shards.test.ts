@@ -30,7 +30,8 @@ import { tilesOf } from '../../staging/plan/plan'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { LEAST_SHARED } from '../../staging/grad/rewrite/ranks'
 import { machineNamed } from '../../src/machine/machine'
-import { describePlan, stagedOverRanks } from '../../src/stage/stage'
+import { describePlan } from '../../src/stage/staged'
+import { stagedOverRanks } from '../../src/stage/stage'
 import { fewOrAll, fullTest } from '../full'
 import { alone, type Case, got, preparedFor, machine, shared, stagedFor } from './rankruns'
 
@@ -97,7 +98,7 @@ test('4 ranks, and a network that swaps', async () => {
   }
 })
 
-fullTest('its parts of large weights at home are updated by rows', async () => {
+fullTest('parts of large weights at home are updated by rows', async () => {
   const dense = model(
     [4, 521, 4, 4],
     seq(conv2d('narrow', 521, 1), maxPool(1), flatten('flat'), linear('a', 1040), relu(), linear('b', 5)),
@@ -124,7 +125,7 @@ test('in double, on the ref device', async () => {
   assert.is((await trained({ ...c, shard: 'gradients' }, 2)).weightsSha256, (await trained(c, 2)).weightsSha256)
 })
 
-test('what each rank holds of states is as counted by hand', () => {
+test('each rank holds the count of state elements that is computed by hand', () => {
   assert.ok(Math.min(...SHARED) >= LEAST_SHARED && Math.max(...WHOLE) < LEAST_SHARED)
   const sum = (all: readonly number[]): number => all.reduce((n, x) => n + x, 0)
   for (const ranks of [2, 4, 8]) {
@@ -141,7 +142,7 @@ test('what each rank holds of states is as counted by hand', () => {
 /** Nearly all of its memory is weights and their state. */
 const wide = model([8, 3, 4, 4], seq(conv2d('a', 256, 3), relu(), conv2d('b', 512, 3), globalAvgPool('pool'), linear('head', 5)))
 
-test('the peak of a plan falls by what states do', () => {
+test('the peak of a plan falls by the divided states', () => {
   const peak = (shard: 'none' | 'optimizer' | 'gradients'): number =>
     stagedFor({ model: wide, optimizer: adam({ lr: 1e-3 }), shard }, 4, 'in-core').staging.inCore.peakBytes
   const states = 2 * 4 * 256 * 512 * 9
@@ -151,7 +152,7 @@ test('the peak of a plan falls by what states do', () => {
   for (const parts of [one, two]) assert.ok(whole - parts >= 0.75 * states - 2 * taken, `${whole} ${parts} ${states}`)
 })
 
-test('checkpoints are those of one process, and go on with any number of ranks', async () => {
+test('checkpoints equal those of one process, and resume with any count of ranks', async () => {
   const optimizer = adam({ lr: 1e-3 })
   const at = (name: string): string => join(root, name)
   const on = (c: Omit<Case, 'model'>, ranks: number, folder: string, steps: number) =>
@@ -177,7 +178,7 @@ test('checkpoints are those of one process, and go on with any number of ranks',
 })
 
 for (const algorithms of fewOrAll(['fixed'] as const, ['fixed', 'measured'] as const))
-  test(`a run for which auto has shared updates out goes on with them: ${algorithms}`, async () => {
+  test(`a run whose updates auto has divided resumes with them: ${algorithms}`, async () => {
     const c: Case = { model: wide, optimizer: adam({ lr: 1e-3 }) }
     const folder = join(root, algorithms)
     const on = got(machineNamed('cpu', { algorithms, threads: 1, ranks: 4 }))

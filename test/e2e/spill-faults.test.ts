@@ -41,7 +41,7 @@ const failure = async (run: Promise<unknown>): Promise<string> => {
   throw new Error('it went well')
 }
 
-test('a spill file that is cut short ends the run in words, and training resumes to the same bits', async () => {
+test('a truncated spill file ends the run with an error, and training resumes to the same bits', async () => {
   mkdirSync(spill)
   const alone = await trained(trunk, plan(), { steps: STEPS, spill })
   assert.ok(alone.diskBytes > 0 && alone.bytesIn > 0)

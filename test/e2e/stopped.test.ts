@@ -100,7 +100,7 @@ test('a signal of the system cancels the run; its folder has the weights, and th
   await sameWeights(file, e.stepsDone)
 })
 
-test('before the first step there is nothing to keep', async () => {
+test('a run that stops before the first step saves no weights', async () => {
   const save = `${fresh()}.safetensors`
   const e = await stopped((stop) => {
     stop.abort('SIGINT')
@@ -136,7 +136,7 @@ for (const [when, at] of [
   ['first', 1],
   ['last', 2],
 ] as const)
-  test(`a resumed run begins with the ${when} evaluation if that ended early`, async () => {
+  test(`a resumed run begins with the ${when} evaluation if that one ended early`, async () => {
     const checkpointDir = fresh()
     let evaluations = 0
     const metrics = ['accuracy'] as const

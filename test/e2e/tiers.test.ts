@@ -9,7 +9,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, exitCode } from '../../src/errors/errors'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
-import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { planJson } from '../../src/report/facts'
 import { summary } from '../../src/report/summary'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
@@ -32,7 +34,7 @@ const refused = (o: StageOptions) => {
   return { ...answer.left, words: errorText(answer.left), code: exitCode(answer.left) }
 }
 
-test('memory as far as it goes, the disk for the rest: the bits of in-core, from plan files too', async () => {
+test('host memory up to its limit and the disk for the rest: the bits of in-core, also from plan files', async () => {
   const expected = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
   assert.ok(alone.plan.tierBytes >= 2 * PAGE_BYTES && alone.plan.hostBytes === undefined)
   for (const hostMemory of [PAGE_BYTES, alone.plan.tierBytes - PAGE_BYTES]) {
@@ -62,7 +64,7 @@ test('where memory holds all, nothing is on disk, and the plan moves as without 
   assert.is(r.diskBytes, 0)
 })
 
-test('a plan that was made for memory alone is split by what the run is given', async () => {
+test('a plan for host memory alone is split by the limits of the run', async () => {
   const r = await trained(trunk, alone, { spill, hostMemory: PAGE_BYTES })
   const all = await trained(trunk, alone, { spill })
   assert.ok(r.diskBytes > 0 && r.diskBytes < all.diskBytes)
@@ -78,7 +80,7 @@ test('a plan with a disk is not run without one', async () => {
   }
 })
 
-test('what is said: both shares, what a step writes, and in a week', () => {
+test('the note has both shares, and the bytes written per step and week', () => {
   const { plan, timeline, staging } = inTwo(PAGE_BYTES)
   const json = planJson(plan, timeline, staging)
   const far = plan.residencies.filter((r) => goesToTier(r) && liesBeyond(plan, r))
@@ -95,7 +97,7 @@ test('what is said: both shares, what a step writes, and in a week', () => {
   assert.match(summary(capped.plan, capped.timeline, capped.staging), / \(at most 1 TiB\), reads /)
 })
 
-test('too little memory and no disk, too few writes: words, what would be legal, and 3', () => {
+test('too little host memory without a disk, or too few writes: an error with legal values, and exit code 3', () => {
   const memory = refused({ hostMemory: PAGE_BYTES })
   assert.is(memory.code, 3)
   assert.match(
@@ -122,7 +124,7 @@ test('the smallest budget of a refusal is one in which the memory of the lower t
   assert.is(refused({ ...o, budget: smallestBytes - PAGE_BYTES }).tag, 'TierInfeasible')
 })
 
-test('auto does with little of everything: what may not be moved is computed again', () => {
+test('auto needs little of each tier: values that may not move are recomputed', () => {
   const o = { machine: 'v100-pcie-16g', budget: 10 * PAGE_BYTES, effort: 0.5 } as const
   const much = staged(trunk, o)
   const little = staged(trunk, { ...o, hostMemory: 0 })

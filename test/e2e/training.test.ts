@@ -9,10 +9,11 @@ import { adamw, conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import { openTensors, writeTensors } from '../../src/files/safetensors'
-import { describePlan, tryStage } from '../../src/stage/stage'
+import { describePlan } from '../../src/stage/staged'
+import { tryStage } from '../../src/stage/stage'
 import { LOG_FILE } from '../../src/train/steplog'
 import type { TrainResult } from '../../src/train/result'
-import { chunkFrom } from '../../src/train/session'
+import { chunkFrom } from '../../src/train/steps'
 import { trainTask } from '../../src/train/trainer'
 import { classifier, trunk } from './models'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
@@ -28,7 +29,7 @@ const hasPlannedPeak = (r: TrainResult): void => {
   assert.ok(r.arenaPeakBytes <= r.budgetBytes)
 }
 
-test('recompute and swap plans give the bits of in-core, in half the room', async () => {
+test('recompute and swap plans have the bits of in-core, in half the memory', async () => {
   const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
   assert.is(inCore.losses.length, 3)
   assert.ok(inCore.losses.every(Number.isFinite))
@@ -89,7 +90,7 @@ test('tiles agree with the whole within rounding', async () => {
   }
 })
 
-test('a spill file on disk gives the same bits and leaves nothing behind', async () => {
+test('a spill file on disk gives the same bits and is removed', async () => {
   const budget = halfway(trunk, 'swap:greedy')
   const ram = await trained(trunk, staged(trunk, { strategy: 'swap:greedy', budget }))
   const spill = folder()
@@ -126,7 +127,7 @@ test('a run that is resumed, under another strategy too, ends with the bits of o
   assert.equal([again.resumedFrom, again.losses, again.weightsSha256], [5, alone.losses, alone.weightsSha256])
 })
 
-test('resume starts afresh in an empty directory, and refuses another run in words', async () => {
+test('resume starts from step 1 in an empty directory, and refuses another run with the difference', async () => {
   const plan = staged(classifier)
   const checkpointDir = folder()
   const fresh = await trained(classifier, plan, { checkpointDir, resume: true })
@@ -143,7 +144,7 @@ test('resume starts afresh in an empty directory, and refuses another run in wor
   assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch')
 })
 
-test('a run that goes on elsewhere says that bits may differ, and what is other there', async () => {
+test('a run that resumes on another machine has a note that bits may differ, with the difference', async () => {
   const plan = staged(classifier)
   const checkpointDir = folder()
   await trained(classifier, plan, { checkpointDir, threads: 1 })
@@ -156,7 +157,7 @@ test('a run that goes on elsewhere says that bits may differ, and what is other 
   assert.equal(notes, ['bits may differ from the earlier part of the run: threads are 1 before and 2 now'])
 })
 
-test('an aborted run ends within a step, keeps its last checkpoint and goes on from it', async () => {
+test('an aborted run ends within a step, keeps its last checkpoint and resumes from it', async () => {
   const plan = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
   const alone = await trained(trunk, plan, { steps: 4 })
   const checkpointDir = folder()
@@ -206,7 +207,7 @@ test("scripts get an aborted signal's reason, and a note of where the run stands
   }
 })
 
-test('what a callback throws comes back as it is, and the folder is free again', async () => {
+test('an exception of a callback is rethrown unchanged, and the folder is unlocked', async () => {
   const plan = staged(trunk, { strategy: 'in-core' })
   const checkpointDir = folder()
   for (const kind of ['step', 'tile'] as const) {
@@ -219,7 +220,7 @@ test('what a callback throws comes back as it is, and the folder is free again',
   assert.is((await trained(trunk, plan, { checkpointDir, resume: true })).losses.length, 3)
 })
 
-test('checkpoints come every so many steps, ten times a run by default, and at the end', () => {
+test('checkpoints are written at the given interval, ten times a run by default, and at the end', () => {
   const due = (o: { steps: number; checkpointDir?: string; checkpointEvery?: number }): number[] => {
     const at: number[] = []
     for (let done = 0; done < o.steps; at.push(done)) done += chunkFrom(done, o.steps, o)
@@ -256,7 +257,7 @@ test('weights that were saved start another run where the first one ended', asyn
   assert.is(moved.weightsSha256, (await trained(classifier, plan, { steps: 2, weights: save })).weightsSha256)
 })
 
-test('data from a file: every strategy sees the same samples, and labels tell on the loss', async () => {
+test('data from a file: each strategy reads the same samples, and labels affect the loss', async () => {
   const floats = (n: number, of: (i: number) => number): Uint8Array =>
     new Uint8Array(Float32Array.from({ length: n }, (_, i) => of(i)).buffer)
   const write = (name: string, label: (i: number) => number): string => {
@@ -290,7 +291,7 @@ test('data from a file: every strategy sees the same samples, and labels tell on
   assert.ok(inCore.losses.every((l) => l > 0.1 && l < 20))
 })
 
-test('the same samples in one file and in many give the same bits', async () => {
+test('equal samples in one file and in several give the same bits', async () => {
   const [one, many] = [folder(), folder()]
   const pixels = (s: number): Float32Array => Float32Array.from({ length: 3 * 32 * 32 }, (_, i) => Math.cos(i * 0.11 * (s + 1)))
   const put = (path: string, samples: readonly number[]): void => {
@@ -331,7 +332,7 @@ test('a plan from its file trains to the bits of the plan that was saved', async
   assert.ok(isLeft(stale) && stale.left.tag === 'Usage' && /stage it again/.test(stale.left.message))
 })
 
-test('a spill folder that cannot be written ends the run in words', async () => {
+test('a spill folder that cannot be written ends the run with an error', async () => {
   const blocked = join(root, 'a-file')
   writeFileSync(blocked, '')
   const plan = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })

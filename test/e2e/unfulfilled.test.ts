@@ -9,7 +9,9 @@ import { adam, conv2d, crossEntropy, globalAvgPool, model, rmsprop, seq, sgd } f
 import { source } from '../../src/data/data'
 import { SpillwayException } from '../../src/errors/errors'
 import { validation } from '../../src/predict/validation'
-import { type Staged, type StageOptions, stage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { stage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train } from '../../src/train/trainer'
@@ -70,7 +72,7 @@ test('the best weights of a run shorter than an epoch are saved; its loss is the
   assert.equal(measured, [{ epoch: 0, step: 3, metrics: { loss: losses.reduce((n, l) => n + l, 0) / 3 } }])
 })
 
-test('a resumed run goes on from an evaluation at the end of a shorter one', async () => {
+test('a resumed run continues after the last evaluation of a shorter one', async () => {
   const o = { data, evaluate: validation({ data }), checkpointDir: join(root, 'short') }
   await run({ steps: 2, ...o })
   assert.equal(at((await run({ steps: 8, resume: true, ...o }))[0]), [

@@ -13,7 +13,9 @@ import { openTensors, readTensor } from '../../src/files/safetensors'
 import { evaluate } from '../../src/predict/evaluator'
 import { validation } from '../../src/predict/validation'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
-import { describePlan, stage, type StageOptions, tryStage } from '../../src/stage/stage'
+import { describePlan } from '../../src/stage/staged'
+import { stage, tryStage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
 import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
 import { UPDATES } from '../../staging/ops/updates'
@@ -69,7 +71,7 @@ for (const name of fewOrAll(FEW, Object.keys(CASES))) {
     assert.is(weightsSha256 === without.weightsSha256, Object.keys(o).join() === 'average')
   })
 
-  test(`${name}: a run goes on from its checkpoint, and from a plan file`, async () => {
+  test(`${name}: a run resumes from its checkpoint, and from a plan file`, async () => {
     const checkpointDir = join(root, name)
     const inCore = staged(trunk, { strategy: 'in-core', ...o })
     const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy', o), ...o })
@@ -112,7 +114,7 @@ test('an average of the weights is saved beside them, by the same names', async 
     if (/running_|tracked$/.test(name) || name.startsWith('a3')) assert.not.ok(differs(name), name)
 })
 
-test('an evaluation may measure the average: what counts, and the best, go by it', async () => {
+test('an evaluation can use averaged weights; the best step then follows from them', async () => {
   const N = 3
   const data = source({
     length: N,
@@ -148,7 +150,7 @@ test('an evaluation may measure the average: what counts, and the best, go by it
       )
 })
 
-test('steps that are too few for an update are told, and leave weights and average as they are', async () => {
+test('steps too few for an update cause a note, and leave weights and average unchanged', async () => {
   const notes: string[] = []
   const [save, first] = [join(root, 'few.safetensors'), join(root, 'first.safetensors')]
   const plan = staged(trunk, { accumulate: 4, average: 0.5, optimizer: sgd({ lr: 1e-3 }) })
@@ -178,7 +180,7 @@ test('four steps of a batch are one of four batches, where no norm sees them', a
 
 // ---------------------------------------------------------------- frozen
 
-test('backward begins nowhere that nothing is trained', () => {
+test('the backward pass ends before layers without trained parameters', () => {
   const { graph } = staged(trunk, { freeze: ['stem.*', 'a*', 'b*', 'c*'], optimizer: sgd({ lr: 1e-3, momentum: 0.9 }) }).plan
   assert.equal(
     graph.ops.filter((op) => op.phase === 'backward').map((op) => `${op.kind} ${op.layer}`),
@@ -192,7 +194,7 @@ test('backward begins nowhere that nothing is trained', () => {
   assert.is(graph.ops.filter((op) => op.kind === 'bn_running').length, 7, 'statistics of norms move as before')
 })
 
-test('what lies before a frozen layer is trained through it', () => {
+test('layers before a frozen layer are trained through it', () => {
   const { graph } = staged(trunk, { freeze: 'head.*' }).plan
   const kinds = graph.ops.filter((op) => op.layer === 'head').map((op) => op.kind)
   assert.equal(kinds, ['conv2d', 'conv2d_bwd_data'])

@@ -37,7 +37,7 @@ const digest = async (...args: string[]): Promise<unknown> => {
   return JSON.parse(out).weightsSha256
 }
 
-test('a plan file of 0.1 is refused by the name of its version, which says what to do', async () => {
+test('a plan file of 0.1 is refused with its version and the way on', async () => {
   const { code, out } = await spillway('verify', join(files, 'plan.json'), '--json')
   assert.is(code, 2)
   assert.match(JSON.parse(out).error.message, /version: it is 3, but this version of spillway reads \d+: stage the model again/)
@@ -52,7 +52,7 @@ test('a plan module of 0.1 is refused in the same words', () => {
   )
 })
 
-test('a checkpoint of 0.1 goes on to the weights of a run that was never interrupted', async () => {
+test('a checkpoint of 0.1 resumes to the weights of an uninterrupted run', async () => {
   const checkpoint = join(folder, 'checkpoint')
   cpSync(join(files, 'checkpoint'), checkpoint, { recursive: true })
   const resumed = await digest('--steps', '5', '--checkpoint-dir', checkpoint, '--resume')

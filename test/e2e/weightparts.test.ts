@@ -9,7 +9,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { adam, conv2d, convTranspose2d, flatten, linear, model, relu, seq, sgd } from '../../dsl'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
-import { describePlan, type Staged, type StageOptions, tryStage } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/staged'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
 import { verify } from '../../staging/verify/verify'
 import { gateTest } from '../full'
@@ -99,7 +101,7 @@ test('initial weights are those of a plan with whole weights', async () => {
   assert.is(parts.weightsSha256, whole.weightsSha256)
 })
 
-test('a run goes on from parts to whole weights, and from whole weights to parts of a plan file', async () => {
+test('a run resumes from weights in parts to whole ones, and from whole ones to parts of a plan file', async () => {
   const [whole, parts] = [inCore(dense), squeezed(dense)]
   const file = join(root, 'parts.json')
   savePlan(file, parts.plan)

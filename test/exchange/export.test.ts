@@ -120,7 +120,7 @@ const checked = JSON.parse(readFileSync(join(__dirname, '../fixtures/onnx.json')
 /** For a step, its exported net. */
 const netOf = (name: string): Net => zooNets.find((z) => z.name === (name === 'pix2pixhd' ? 'pix2pixhd.generator' : name))!.net
 
-test('networks of every family have run through onnxruntime, and came within 1e-5 of PyTorch, or of its single precision', () => {
+test('networks of every family ran in onnxruntime within 1e-5 of PyTorch, or of its single precision', () => {
   const families = new Set(Object.keys(checked).map((name) => zooEntry(name)?.family))
   assert.equal([...families].sort(), [...new Set(zooNets.map((z) => z.family))].sort())
   // If PyTorch's own single precision differs more, the difference is less than that.
@@ -200,7 +200,7 @@ const weightsFor = (file: string, f: Forward, skip?: string): string => {
   return path
 }
 
-test('weights stand in the file, or in one beside it, under their names', () => {
+test('weights are stored by name in the file, or in one beside it', () => {
   const { net, input } = SMALL['norms']!
   const model = got(modelAt(input, net))
   const f = forward(net, input)

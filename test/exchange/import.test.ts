@@ -394,7 +394,7 @@ for (const [steps, mean, std] of [
       )
   })
 
-test('bytes that are no numbers yet, or none that a layer makes, are refused', () => {
+test('bytes before their conversion, and bytes that a layer computes, are refused', () => {
   const bytes = fromBytesBy([])
   const refused = (...list: readonly NodeProto[]): string =>
     refusal(read(written({ ...bytes, node: list, initializer: [numbers('n', -1)] })))
@@ -581,7 +581,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   ],
 }
 for (const [what, [graph, words]] of Object.entries(MADE))
-  test(`${what} is refused in words`, () => assert.match(refusal(read(written(graph))), words))
+  test(`${what} is refused with an error`, () => assert.match(refusal(read(written(graph))), words))
 
 test('files that are no models, or of another time, are refused', () => {
   const path = join(folder, 'odd.onnx')
@@ -596,7 +596,7 @@ test('files that are no models, or of another time, are refused', () => {
   )
 })
 
-test('what would be much larger in memory than in the file is refused before it is made', () => {
+test('a value that is much larger in memory than in the file is refused before allocation', () => {
   const graph = (bytes: Uint8Array): string => {
     const path = join(folder, 'bomb.onnx')
     const head = Buffer.from([0x3a, 0, 0, 0, 0])
@@ -617,7 +617,7 @@ test('what would be much larger in memory than in the file is refused before it 
   assert.match(refusal(read(graph(deep))), /its messages nest deeper than 32/)
 })
 
-test('five hundred damaged files: each is taken or refused in words', () => {
+test('five hundred damaged files: each is read or refused with an error', () => {
   const path = join(folder, 'damaged.onnx')
   const bytes = ['residual-traced', 'dense-dynamo', 'last-traced', 'residual-kept'].map((n) =>
     readFileSync(join(fixtures, `${n}.onnx`)),
@@ -677,7 +677,7 @@ test('one of several outputs, or an inner value, with the layers that it needs',
   )
 })
 
-test('nothing is written of what is refused', () => {
+test('a refused import writes no file', () => {
   const out = join(folder, 'never.ts')
   assert.ok(isLeft(tryImportOnnx(join(fixtures, 'last-kept.onnx'), { out })))
   assert.throws(() => readFileSync(out), /ENOENT/)

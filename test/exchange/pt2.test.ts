@@ -301,7 +301,7 @@ const drawn = (seed: number, below: number): number => {
   return Math.floor((n - Math.floor(n)) * below)
 }
 
-test('a truncated or changed archive is an error in words, or the same net', () => {
+test('a truncated or changed archive is refused with an error, or gives the same network', () => {
   const whole = readFileSync(join(fixtures, 'dropped-train.pt2'))
   for (let i = 0; i < (FULL ? 600 : 60); i++) {
     const cut = refusal(read(put(whole.subarray(0, drawn(i, whole.length)))))
@@ -314,7 +314,7 @@ test('a truncated or changed archive is an error in words, or the same net', () 
 })
 
 /** Random changes within the JSON keep the archive whole, so they reach the graph. */
-test('a program whose JSON was changed is an error in words, or a net', () => {
+test('a program with changed JSON is refused with an error, or gives a network', () => {
   const parts = partsOf(join(fixtures, 'dropped-train.pt2'))
   const name = 'dropped-train/models/model.json'
   const text = parts.get(name)!.toString()

@@ -60,7 +60,7 @@ const made = (of: number, at: number, shares = 1): Graph => {
   return g.right
 }
 
-test('each rank has its rows of what is high enough, the same ops as the others, and the graph of one process in it', () => {
+test('each rank has its rows of high values, the ops of the others, and the graph of one process', () => {
   const all = [0, 1].map((at) => made(2, at))
   for (const g of all) {
     assert.ok(E.isRight(checkedGraph(g)))
@@ -140,7 +140,7 @@ test('a part that is read as if it were whole, rows that are not there, other co
   }
 })
 
-test('images that are too low are refused; what cannot be cut runs whole at every rank', () => {
+test('images with too few rows are refused; ops that cannot be divided run whole at every rank', () => {
   assert.equal(graphOf(8, 0, 6), E.left("'input': its 6 rows cannot be split into 8 bands; allowed: at most 6 bands"))
   const flat = model([1, 3, 12, 8], seq(conv2d('c', 4, 3, { pad: 1 }), flatten(), linear('head', 3)))
   const g = trainingGraph(elaborated(flat as never), {
@@ -172,7 +172,7 @@ const peaksOf = (name: string, side: number, bands: number, strategy = 'in-core'
   return plans.right.map((p) => p.peakPages)
 }
 
-test('two bands hold at most 0.55 of what one process does at 2048²', () => {
+test('two bands hold at most 0.55 of the memory of one process at 2048²', () => {
   for (const name of ['vgg16-features', 'unet']) {
     const [whole] = peaksOf(name, 2048, 1)
     for (const peak of peaksOf(name, 2048, 2)) assert.ok(peak <= 0.55 * whole!, `${name}: ${peak} of ${whole}`)

@@ -287,7 +287,7 @@ test('with two objectives it is the slope of its own, constants held', () => {
   )
 })
 
-test('the kernels here stand for what the table says', () => {
+test('the kernels of this test equal the op table', () => {
   const g = network([
     ['relu', 0, 0, 1],
     ['concat', 0, 1, 1],

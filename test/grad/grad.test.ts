@@ -120,7 +120,7 @@ test('add of a value to itself counts it twice', () => {
   assert.equal(opNames(g, g.ops.find((o) => o.kind === 'grad_sum')!.ins), ['double.grad', 'double.grad'])
 })
 
-test('concat gives each input its channels', () => {
+test('the gradient of concat gives each input its channels', () => {
   const s = new Sketch([1, 4, 8, 8])
   const parts = [s.conv(s.image, 'a', 3), s.conv(s.image, 'b', 5), s.image]
   const g = trained(s, s.op('concat', {}, parts, 'cat'))
@@ -141,7 +141,7 @@ test('concat gives each input its channels', () => {
   )
 })
 
-test('batch norm reads its statistics, is updated once, and its running statistics come last', () => {
+test('batch norm reads its statistics, has one update, and its running statistics are last', () => {
   const s = new Sketch([2, 3, 8, 8])
   const g = trained(s, s.relu(s.norm(s.conv(s.image, 'conv', 4), 'bn'), 'relu'), { normMomentum: 0.03 })
   assert.equal(tail(g).slice(2), [
@@ -163,7 +163,7 @@ test('batch norm reads its statistics, is updated once, and its running statisti
   assert.is(named(g, 'bn.stats').role, 'stat')
 })
 
-test('a norm right after the image gives no image gradient but trains its scale', () => {
+test('a norm after the image has no image gradient but trains its scale', () => {
   const s = new Sketch([2, 3, 8, 8])
   const g = trained(s, s.norm(s.image, 'bn'))
   assert.equal(tail(g), ['loss:mse', 'loss:mse_bwd', 'bn:bn_bwd_reduce', 'bn:sgd', 'bn:sgd', 'bn:bn_running'])
@@ -252,7 +252,7 @@ test('each parameter is updated exactly once, after its last reader, and each gr
     )
 })
 
-test('backward ops read only what their forward op read, made, or was given as gradient', () => {
+test('backward ops read only inputs, outputs and gradients of their forward op', () => {
   const g = everything()
   for (const op of g.ops.filter((o) => o.phase === 'backward' && o.kind !== 'grad_sum')) {
     const own = g.ops.filter((o) => (o.phase === 'forward' || o.phase === 'loss') && o.layer === op.layer)
@@ -310,7 +310,7 @@ test('labels that are ignored are counted before all else, for the loss and its 
 const refusal = (s: Sketch, output: number, over: Partial<OneObjective> = {}): string =>
   renderError(mustFail(trainingFrom(s.b.build(), output, options(over))))
 
-test('what cannot be trained is said in words', () => {
+test('a graph that cannot be trained is refused with the reason', () => {
   const s = new Sketch([1, 3, 8, 8])
   const y = s.conv(s.image, 'conv', 4)
   assert.is(refusal(s, 99), 'value 99 cannot have a loss; allowed: a value that the forward graph computes')

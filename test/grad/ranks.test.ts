@@ -27,7 +27,7 @@ const made = (ranks: number, norms?: 'local'): Graph => {
   return g.right
 }
 
-test('every sum over images is made whole right behind what makes it', () => {
+test('each sum over images is completed directly behind its op', () => {
   const g = made(3)
   for (const op of g.ops) {
     const next = g.ops.slice(op.id + 1).filter((o) => o.ins.some((v) => op.outs.includes(v)))
@@ -39,7 +39,7 @@ test('every sum over images is made whole right behind what makes it', () => {
   assert.is(g.ops.find((op) => op.outs.includes(loss.id))!.kind, 'all_sum')
 })
 
-test('gradients of the backward pass go as one where they are small, and their updates come later', () => {
+test('small gradients of the backward pass are exchanged together, and their updates follow', () => {
   const g = made(2)
   const buckets = g.ops.filter((op) => op.attrs['beside'] === 1)
   const gradients = g.ops.filter((op) => op.kind.endsWith('_bwd_weights')).flatMap((op) => op.outs)
@@ -107,7 +107,7 @@ test('with local norms statistics are of a share, updates read sums of all, and 
   assert.match(ranksFault(whole)!, /reads the share/)
 })
 
-test('shapes are of a share, what has images alone is shared, and attributes are of the whole batch', () => {
+test('shapes are those of a share, values of images are divided, and attributes are those of the whole batch', () => {
   const g = made(3)
   const shares = sharesOf(g)
   for (const v of g.values) if (shares.has(v.id)) assert.is(v.shape[0], 2, v.name)

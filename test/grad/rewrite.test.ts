@@ -91,7 +91,7 @@ test('a sum with a norm that it alone reads, and its rectifier, become one, with
   assert.equal(kinds(ends(read)).slice(-1), ['add_relu'], 'the convolution reads what the norm gives, too')
 })
 
-test('a convolution takes the rectifier behind it in, whose gradient reads the output', () => {
+test('a convolution is fused with the rectifier behind it, whose gradient reads the output', () => {
   const net = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), leakyRelu(0.1), conv2d('d', 4, 1)))
   assert.equal(after(net, convThenRelu), ['conv2d_relu', 'conv2d'])
   const r = convThenRelu.apply(forward(net))
@@ -100,7 +100,7 @@ test('a convolution takes the rectifier behind it in, whose gradient reads the o
   assert.equal([gradient.ins[0], gradient.attrs['slope']], [r.graph.ops[0]!.outs[0], 0.1])
 })
 
-test('a pool goes before a rectifier, which then sees the pooled shape', () => {
+test('a pool moves before a rectifier, which then has the pooled shape', () => {
   assert.equal(after(plain, poolThenRelu), ['conv2d', 'max_pool', 'relu'])
   const r = poolThenRelu.apply(forward(plain))
   const [pool, rectifier] = r.graph.ops.slice(1)
@@ -129,7 +129,7 @@ test('a concatenation of concatenations takes their parts', () => {
   assert.equal(after(read, flatConcat), ['conv2d', 'conv2d', 'concat', 'conv2d', 'concat'], 'a convolution needs the inner one')
 })
 
-test('norms of what grows read its parts, whose statistics are made once', () => {
+test('norms of a growing concatenation read its parts, whose statistics are computed once', () => {
   const net = model([2, 3, 8, 8], seq(dense, relu()))
   const passes = [normThenRelu, flatConcat, statsOfConcat, normOfConcat]
   const r = passes.reduce((x, pass) => pass.apply(x), forward(net))
@@ -187,7 +187,7 @@ test('a pool keeps places where its gradient alone reads its input', () => {
   assert.equal(places(wide), ['max_pool', 'max_pool_bwd'], 'a byte does not count 289 places')
 })
 
-test('what somebody else reads, and the output, stay', () => {
+test('values with another reader, and the output, remain', () => {
   assert.equal(after(last, normThenRelu), ['conv2d', 'bn_stats', 'bn_apply'])
   const twice = model([1, 4, 8, 8], seq(batchNorm('bn'), residual(seq(relu(), conv2d('c', 4, 3)), identity)))
   assert.equal(after(twice, normThenRelu), ['bn_stats', 'bn_apply', 'relu', 'conv2d', 'add'])

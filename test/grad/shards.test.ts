@@ -40,7 +40,7 @@ test('with the state alone shared out gradients are whole, and parts are taken o
   assert.is(kinds(g).filter((k) => k === 'take_part').length, 2)
 })
 
-test('sums over steps are parts, too; what is clipped by its length is whole until then', () => {
+test('sums over steps are parts, too; values that are clipped by norm are whole until then', () => {
   const over = made(2, 'gradients', { accumulate: 2, clipValue: 1 })
   assert.ok(parts(over).includes('b.weight.grad'))
   assert.is(over.values.filter((v) => v.role === 'state' && v.part).length, 3)
@@ -60,7 +60,7 @@ test('the graph of one process is found again, and both checks take it, from a f
     }
 })
 
-test('what takes a part for the whole is refused', () => {
+test('an op that reads a part as a whole value is refused', () => {
   const g = made(2, 'gradients')
   const change = (kind: string, to: (op: Op) => Partial<Op>): Graph => ({
     ...g,

@@ -50,7 +50,7 @@ const refusal = (kind: string, attrs: Record<string, number>, pick: (s: Sketch) 
   )
 }
 
-test('each refusal names the layer and what would be legal', () => {
+test('each refusal names the layer and the legal values', () => {
   assert.match(
     refusal('conv3d', {}, () => [0]),
     /^layer 'layer7': there is no operator 'conv3d'; allowed: conv2d, /,

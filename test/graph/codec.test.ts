@@ -25,7 +25,7 @@ const sample = (): Graph => {
 type Json = { name: unknown; values: Record<string, unknown>[]; ops: Record<string, unknown>[] }
 const asJson = (g: Graph): Json => JSON.parse(JSON.stringify(g)) as Json
 
-test('what was written is read again', () => {
+test('a written graph is read unchanged', () => {
   const g = sample()
   const read = must(decodeGraph(asJson(g)))
   assert.equal(read, g)

@@ -49,7 +49,7 @@ for (const [precision, g] of [
     )
   })
 
-test('what is laid out otherwise than activations are stored is refused', () => {
+test('a layout that differs from the storage of activations is refused', () => {
   const wide = all(network())
   const narrow = all(inHalf('bf16')(network()))
   const with_ = (g: Graph, dtype: 'f32' | 'bf16'): unknown =>
@@ -60,7 +60,7 @@ test('what is laid out otherwise than activations are stored is refused', () => 
   assert.ok(soundGraph(with_(narrow, 'f32') as Graph))
 })
 
-test('the cost of a call says whether it finds its weight laid out; that of others does not', () => {
+test('the cost of a call depends on a laid-out weight only if it reads one', () => {
   const shapes = {
     ins: [
       [1, 3, 8, 8],

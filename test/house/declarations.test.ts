@@ -58,7 +58,7 @@ test.before(() => {
   symlinkSync(ROOT, join(FOLDER, 'node_modules/spillway'))
 })
 
-gateTest('no declaration of fp-ts or io-ts is loaded, and what a script exports can be named', () => {
+gateTest('no declaration of fp-ts or io-ts is loaded, and exports of a script have names', () => {
   const { said, files, declaration } = compiled(
     'plain',
     `import { model, conv2d, trainTask, tryStage } from 'spillway'
@@ -79,7 +79,7 @@ export const peak = answer._tag === 'Right' ? answer.right.plan.peakPages.toFixe
 
 /** The newest refuses names that 5.9 takes. */
 for (const compiler of fewOrAll(['typescript-newest'], ['typescript', 'typescript-newest']))
-  test(`all that the API gives has a name that a declaration can be written by: ${compiler}`, () => {
+  test(`all types of the API can be named in a declaration: ${compiler}`, () => {
     const file = join(FOLDER, 'declared.ts')
     copyFileSync(join(ROOT, 'bench/acceptance/declared.ts'), file)
     const options = ['--strict', '--declaration', '--emitDeclarationOnly', '--outDir', join(FOLDER, 'out'), '--target', 'es2022']

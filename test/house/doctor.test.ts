@@ -60,7 +60,7 @@ test('the processor is named, by numbers where it has no name', () => {
   assert.is(named(''), 'unknown processor, 4 cores')
 })
 
-test('without oneDNN and addon it is not ready and says what to install', () => {
+test('without oneDNN and addon, doctor reports not ready and the packages to install', () => {
   const bare: Probe = {
     ...healthy,
     read: () => undefined,
@@ -78,7 +78,7 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
   assert.match(reportText(report), /Not ready: compiler, cmake, make, oneDNN, addon missing/)
 })
 
-test('a oneDNN that is too old is told, beside an addon that is built', () => {
+test('an outdated oneDNN is reported beside a built addon', () => {
   const old: Probe = { ...healthy, read: (file) => healthy.read(file)?.replace('MINOR 6', 'MINOR 2') }
   assert.equal(
     [finding(old, 'oneDNN').state, finding(old, 'oneDNN').value],
@@ -86,7 +86,7 @@ test('a oneDNN that is too old is told, beside an addon that is built', () => {
   )
 })
 
-test('packages are called what this system calls them; a system that is like another has its names', () => {
+test('packages have the names of this system; a derived system has those of its origin', () => {
   const fixOn = (osRelease: string): string | undefined =>
     finding(
       {
@@ -105,7 +105,7 @@ test('packages are called what this system calls them; a system that is like ano
   assert.is(fixOn('ID=arch\n'), 'pacman -S --needed --noconfirm onednn ocl-icd opencl-headers')
 })
 
-test('an addon that does not load is told with its reason', () => {
+test('an addon that does not load is reported with the reason', () => {
   const broken: Probe = {
     ...healthy,
     run: (c, a) => (c === process.execPath ? left('Error: libdnnl.so.2: cannot open shared object file') : healthy.run(c, a)),
@@ -114,7 +114,7 @@ test('an addon that does not load is told with its reason', () => {
   assert.match(finding(broken, 'addon').value, 'libdnnl.so.2: cannot open')
 })
 
-test('the addon and what is measured of it are told by its build', () => {
+test('the addon and its measurements are reported with the build', () => {
   assert.match(finding(healthy, 'addon').value, /oneDNN 2\.6\.3, spillway .*, build c0ffee$/)
   assert.match(finding(healthy, 'profile').value, /3 threads, .*, build c0ffee: nothing measured yet$/)
 })
@@ -125,7 +125,7 @@ test('once the addon loads, the build tools are optional', () => {
   assert.ok(doctor(built, GiB).ready)
 })
 
-test('a platform package is told: taken, ignored with the reason, or not there', () => {
+test('a platform package is reported as used, ignored with the reason, or missing', () => {
   const having = (state: 'fits' | 'other' | 'missing', words: string): Finding =>
     finding({ ...healthy, prebuilt: () => ({ state, name: '@spillway/linux-x64', words }) }, 'prebuilt')
   assert.equal([having('fits', 'a 1, v3').state, having('fits', 'a 1, v3').value], ['ok', 'a 1, v3'])
@@ -188,7 +188,7 @@ test('without its plugin the cuda device names the one command', () => {
   assert.is(finding(none, 'device').fix, 'npx spillway setup cuda')
 })
 
-test('a plugin that cannot be used is told with its reason', () => {
+test('a plugin that cannot be used is reported with the reason', () => {
   const broken: Probe = {
     ...withPlugin,
     run: (c, a) => (c === process.execPath ? left('Error: this machine has no NVIDIA GPU') : healthy.run(c, a)),
@@ -197,7 +197,7 @@ test('a plugin that cannot be used is told with its reason', () => {
   assert.is(finding(broken, 'device').state, 'optional')
 })
 
-test('a GPU that can be used is told with memory, libraries and link', () => {
+test('a usable GPU is reported with memory, libraries and link', () => {
   const facts = {
     device: 'NVIDIA X, sm_90',
     driver: 'CUDA 13.0',
@@ -218,7 +218,7 @@ test('a GPU that can be used is told with memory, libraries and link', () => {
   assert.match(finding(gpu, 'engines').value, 'none for 1 of 9 plain convolutions (conv2d in tf32): own kernels run them')
 })
 
-test('a process that answers something else is told so', () => {
+test('a process with an unexpected answer is reported', () => {
   const odd: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? right('{"device":1}') : healthy.run(c, a)) }
   assert.match(finding(odd, 'addon').value, 'does not load: unexpected output')
   assert.match(finding(odd, 'device').value, 'cannot be used: unexpected output')
@@ -233,7 +233,7 @@ test('libraries inside a wheel are found by their folder', () => {
   assert.is(finding(wheel, 'cuDNN').value, '/w/cudnn/lib/libcudnn.so.9')
 })
 
-test('NCCL is named with its version where something can ask it', () => {
+test('NCCL is reported with its version, if it can be queried', () => {
   const there = (plugin: boolean): Probe => ({
     ...(plugin ? withPlugin : { ...healthy, exists: (file) => !file.endsWith('spillway_cuda.so') && healthy.exists(file) }),
     env: { ...healthy.env, SPILLWAY_CUDA_LIBRARIES: '/w/nccl/lib' },

@@ -61,7 +61,7 @@ const rehearsed = (seconds: number, sections: readonly string[], on: Readonly<Re
 }
 const leftBy = (r: ReturnType<typeof rehearsed>): Left => JSON.parse(r.read('gpu.json')) as Left
 
-test('a section that there is not is refused, with those there are', () => {
+test('an unknown section is refused with the list of sections', () => {
   const r = rehearsed(60, ['speed'])
   assert.is(r.status, 2)
   assert.match(
@@ -159,7 +159,7 @@ gateTest('the proof runs to its end, and its rules judge every run', async () =>
   assert.ok(rules.some((name) => /^beyond: [\d.]+ times beyond memory$/.test(name)))
 })
 
-fullTest('the bundle has what the box runs, and its results are one file', () => {
+fullTest('the bundle has all files of the run, and the results are one file', () => {
   if (spawnSync('xz', ['--version']).error) return console.log('skipped: xz is not here')
   const [bundle, out] = [join(root, 'bundle.tar.xz'), join(root, 'box')]
   const env = {
@@ -188,7 +188,7 @@ fullTest('the bundle has what the box runs, and its results are one file', () =>
     assert.ok(packed.split('\n').includes(file), packed)
 })
 
-gateTest('what fails is told, with why; the others stand', () => {
+gateTest('failed parts are reported with the reason; the others are kept', () => {
   const r = rehearsed(240, ['conformance', 'faults'])
   const left = leftBy(r)
   assert.is(r.status, 1)
@@ -200,7 +200,7 @@ gateTest('what fails is told, with why; the others stand', () => {
   assert.match(left.checks[0]!.words![1]!, /part 2: spawn tests\/kernels_cuda ENOENT/)
 })
 
-test('when time runs out, what was left out stands in gpu.json', () => {
+test('parts that are skipped for lack of time are listed in gpu.json', () => {
   const r = rehearsed(1, [])
   assert.is(r.status, 0)
   assert.equal(leftBy(r).skipped, ALL)

@@ -35,7 +35,7 @@ test('a TypeScript model outside the checkout imports the package by name', asyn
   assert.equal(await load({ 'elsewhere/m.ts': text }, 'elsewhere/m.ts'), { default: { name: 'compiled', n: 1 } })
 })
 
-test('an example that imports our sources gets the compiled ones: there is one copy', async () => {
+test('an example that imports the sources gets the compiled ones: there is one copy', async () => {
   const text = "import { name } from '../src/index'\nexport default name\n"
   assert.equal(await load({ 'checkout/examples/m.ts': text }, 'checkout/examples/m.ts'), { default: 'compiled' })
 })
@@ -47,14 +47,14 @@ test('models may be several files, .cts and plain JavaScript', async () => {
   assert.equal(await load({ 'm/m.js': "module.exports = require('spillway')\n" }, 'm/m.js'), { name: 'compiled' })
 })
 
-test('models may be ES modules, and lie in a project of ES modules', async () => {
+test('models may be ES modules, also in a project of ES modules', async () => {
   const text = "import { name } from 'spillway'\nimport { part } from './part.js'\nexport default [name, part]\n"
   const project = { 'm/package.json': '{"type":"module"}', 'm/part.ts': "export const part: string = 'part'\n" }
   for (const file of ['m/m.ts', 'm/m.mts', 'm/m.js', 'm/m.mjs'])
     assert.equal(await load({ ...project, [file]: text }, file), { default: ['compiled', 'part'] }, file)
 })
 
-test('what is wrong with a model file is told', async () => {
+test('faults of a model file are reported', async () => {
   try {
     await load({ 'm/m.ts': "throw new Error('no such layer')\n" }, 'm/m.ts')
   } catch (error) {

@@ -28,7 +28,7 @@ test('elf: this Node as the loader sees it', () => {
   assert.throws(() => readElf(__filename), /is not a 64-bit little-endian ELF file/)
 })
 
-test('elf: read alike by another reader, where there is one', () => {
+test('elf: another reader, if installed, has the same result', () => {
   const { status, stdout } = spawnSync('readelf', ['-dW', process.execPath], { encoding: 'utf8' })
   if (status !== 0) return
   const needed = [...stdout.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map((found) => found[1])
@@ -77,7 +77,7 @@ test('platforms: those that the package is for, each built for its own processor
   assert.equal(PLATFORMS.arm64.addons.at(-1).needs, [], 'every processor of arm64 has what its addon asks for')
 })
 
-test('package: for arm64 it says so, and holds and names no oneDNN', async () => {
+test('package: that of arm64 names its architecture, and neither contains nor requires oneDNN', async () => {
   await withFiles({ 'a.node': 'addon', 'libomp.so': 'openmp', LICENSE: 'words' }, (files) => {
     const folder = path.join(files, 'package')
     const words = licencesOf({ libraries: [] })

@@ -70,7 +70,7 @@ test('prebuilt: each kind of processor takes the package of its own name', async
   })
 })
 
-test('prebuilt: of another version, for other processors, unreadable or not installed, it is left alone and told why', async () => {
+test('prebuilt: a package of another version or processor, unreadable or missing, is ignored with the reason', async () => {
   const cases = [
     [await taking('narrow', 'another'), 'other', `${NAME} 0.9.0 was built from other native sources than spillway 1.0.0`],
     [await taking('neither', 'own'), 'unfit', `${NAME} 0.9.0 has no addon for this processor`],
@@ -97,7 +97,7 @@ test('prebuilt: SPILLWAY_PREBUILT=off leaves it out, and a checkout builds its o
   await withFiles({ 'tsconfig.build.json': '{}', 'native/a.cpp': 'a' }, (root) => assert.is(findPrebuilt(root), null))
 })
 
-test('prebuilt: what it is made of is the same in a checkout and in what is packed from it', async () => {
+test('prebuilt: a checkout and the package packed from it have the same native sources', async () => {
   const native = { 'native/a.cpp': 'a', 'native/gen/ops.h': 'b' }
   const packed = await withFiles(native, addonSources)
   assert.is(await withFiles({ ...native, 'test/native/imitation/x.cpp': 'x', 'tsconfig.build.json': '{}' }, addonSources), packed)

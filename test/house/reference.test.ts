@@ -82,7 +82,7 @@ test('imports name the exports that a text uses, not its properties and its own 
   assert.is(importsFor("import { mse } from 'spillway'\nmse", exported), '')
 })
 
-test('defaults are told apart from the text, in the forms that help and docs use', () => {
+test('defaults are separated from the text, in the forms of help and docs', () => {
   assert.equal(splitDefault('threads of the device (default: all cores)'), ['threads of the device', 'all cores'])
   assert.equal(splitDefault('how (default what there is; on cpu (here) none)'), ['how', 'what there is; on cpu (here) none'])
   assert.equal(splitDefault('Padding in pixels. Default 0.'), ['Padding in pixels.', '0'])

@@ -22,7 +22,7 @@ const MANIFEST = {
   dependencies: { b: '1' },
 }
 
-test('release: what is packed names the platform packages, once it was made ready, and is otherwise the same', async () => {
+test('release: the packed package names the platform packages and is otherwise unchanged', async () => {
   await withFiles({ 'package.json': JSON.stringify(MANIFEST), 'rest.js': '' }, (root) => {
     const out = path.join(root, 'out')
     fs.mkdirSync(out)

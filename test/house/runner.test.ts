@@ -90,7 +90,7 @@ for (const [why, text, words] of FAILING) {
   })
 }
 
-test('fails when there is no test file', async () => {
+test('the runner fails if there is no test file', async () => {
   const outcome = await run({})
   assert.is(outcome.status, 1)
   assert.is(outcome.last, '0 passed, 1 failed')
@@ -169,7 +169,7 @@ test.run()
   assert.is(outcome.last, '3 passed, 0 failed', outcome.text)
 })
 
-test('what a test leaves running is ended with it', async () => {
+test('processes that a test leaves are ended with it', async () => {
   const text = `${HEAD}const { spawn } = require('node:child_process')
 test('t', () => { spawn('sleep', ['45'], { stdio: 'inherit' }).unref() })
 test.run()
@@ -184,7 +184,7 @@ test.run()
 const alike = (names: readonly string[], text: string): Readonly<Record<string, string>> =>
   Object.fromEntries(names.map((name) => [`test/core/${name}.test.ts`, text]))
 
-test('files of the shared folders run in one process, and each meets the environment of the start', async () => {
+test('files of shared folders run in one process, each with the initial environment', async () => {
   const text = `${HEAD}const fs = require('node:fs')
 test('t', () => {
   if (process.env['LEFT'] || !fs.existsSync('test')) throw new Error('left')
@@ -243,7 +243,7 @@ test('a file marked `// gate` or `// full` runs in that mode, or where a pattern
   assert.is((await run(files, 'many')).last, '5 passed, 0 failed')
 })
 
-test('the totals stand before the closing line; --times adds the slowest files and the folders', async () => {
+test('the totals precede the last line; --times adds the slowest files and the folders', async () => {
   const files = { 'test/a.test.ts': passing(1), 'test/deep/b.test.ts': passing(2) }
   const total = /\n\d+\.\d s, \d+\.\d processor seconds\n3 passed, 0 failed\n$/
   assert.match((await run(files)).text, total)
@@ -253,7 +253,7 @@ test('the totals stand before the closing line; --times adds the slowest files a
   assert.match(text, /by folder\n +wall +processor\n( +\d+\.\d +\d+\.\d {2}test(\/deep)? \(1 file\)\n){2}/)
 })
 
-test('of a long failure at most sixty lines are printed, and all of them stand in a log', async () => {
+test('at most sixty lines of a failure are printed, and all of them are in a log', async () => {
   const text = `${HEAD}test('t', () => {
   for (let i = 0; i < 5000; i++) console.log(i === 2500 ? 'Error: the reason' : 'line ' + i)
   throw new Error('boom')
@@ -272,7 +272,7 @@ test.run()
   })
 })
 
-test('--watch runs again after a change, tells only what fails, and ends on SIGINT', async () => {
+test('--watch runs tests after each change, prints only failures, and ends on SIGINT', async () => {
   await withFiles({ 'test/a.test.ts': passing(1), 'test/b.test.ts': passing(1), 'src/x.ts': '' }, async (root) => {
     const runner = path.join(ROOT, 'scripts', 'test.js')
     const args = [runner, '--watch', '--root', root, '--no-native', '--no-setup']

@@ -86,7 +86,7 @@ test('libraries of one place are preferred to a mixture, and those of CUDA 12 do
   assert.equal([mixed.cuDNN?.file, mixed.cuBLAS?.file], [cuda12[0], toolkit])
 })
 
-test('SPILLWAY_CUDA_LIBRARIES comes first, remembered folders next', () => {
+test('SPILLWAY_CUDA_LIBRARIES is searched first, remembered folders next', () => {
   const files = [
     ...inVenv('/v'),
     '/named/libcudnn.so.9',
@@ -306,7 +306,7 @@ test('a wheel with another digest is removed', async () => {
   )
 })
 
-test('without a network, and on a full disk, the reason is said', async () => {
+test('without a network, and on a full disk, the error has the reason', async () => {
   const wheel = wheelNamed('fourth')
   const offline = await fetchWheels({ wheels: [wheel], registry: 'http://127.0.0.1:9', python: undefined, say: () => {} })
   assert.ok(isLeft(offline) && offline.left.tag === 'SetupFailed')

@@ -75,7 +75,7 @@ test('stamps: hold for their key only', async () => {
 
 const ADDON_FILES = { 'tsconfig.build.json': '{}', 'native/a.cpp': 'a', 'build/addon/Release/spillway.node': 'addon' }
 
-test('addon: found by what it was built from, in a copied checkout as well; not where the sources changed', async () => {
+test('addon: it is found by the hash of its sources, also in a copied checkout; not after a change', async () => {
   const { findAddon, fitKey } = part('find.js')
   const { writeStamp } = part('stamp.js')
   await withFiles(ADDON_FILES, async (root) => {
@@ -89,7 +89,7 @@ test('addon: found by what it was built from, in a copied checkout as well; not 
   })
 })
 
-test('addon: an installed package builds in the cache, and in itself where there is none to write to', async () => {
+test('addon: an installed package builds in the cache, or in its own folder if the cache is read-only', async () => {
   const { placeToBuild } = part('find.js')
   const before = process.env.XDG_CACHE_HOME
   await withFiles({ 'native/a.cpp': 'a', file: '' }, (root) => {
@@ -187,7 +187,7 @@ test('system: a oneDNN that is too old is named with its folder; the oldest that
   else process.env.DNNL_DIR = before
 })
 
-test('children: output goes to the log and a missing command is told from a failing one', async () => {
+test('children: output is logged, and a missing command differs from a failing one', async () => {
   const { runLogged, tellingLines } = part('child.js')
   await withFiles({}, async (root) => {
     const log = path.join(root, 'log', 'x.log')

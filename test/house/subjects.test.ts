@@ -30,7 +30,7 @@ test('an operator is found where it is tested: by name, in every device, nativel
   assert.is(found.get('test/conformance/operators.test.ts'), 'named')
 })
 
-test('marks stand in the first lines of a file', () => {
+test('marks are in the first lines of a file', () => {
   const { marksOf } = require('../../scripts/testing/discover') as { readonly marksOf: (text: string) => object }
   const unmarked = { serial: false, ownProcess: false, gate: false, full: false, timeoutSeconds: 180, eachOf: [] }
   assert.equal(marksOf('// words\n'), unmarked)

@@ -29,7 +29,7 @@ test('a chain: a segment ends at the first op that need not be tiled', () => {
   assert.is(groups(40 * KIB, chain), 'a b c d loss')
 })
 
-test('a branch ends in the segment where it begins, with all ops between', () => {
+test('a branch begins and ends in one segment, with all ops between', () => {
   const residual = (s: Sketch): Ref => {
     const a = s.conv(s.image, 'a', 2)
     const c = s.conv(s.conv(a, 'b', 8), 'c', 2)

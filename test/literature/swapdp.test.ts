@@ -167,7 +167,7 @@ test('too small a limit has no choice', () => {
   assert.ok(choices(2).every((o) => new Search(c, o).makespan() === Infinity))
 })
 
-test('the choice is the best of all choices, and takes as long as it says', () => {
+test('the choice is the best of all choices, and its time is as stated', () => {
   let solved = 0
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 4 }).chain(small), (c) => {

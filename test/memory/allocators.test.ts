@@ -42,7 +42,7 @@ test('space: best fit from either end; neighbours join again', () => {
   assert.equal([s.firstFit(2, 'low')!.at, s.firstFit(2, 'high')!.at], [0, 6])
 })
 
-test('best-fit reuses and splits what it has; a hole too small makes it grow; without coalescing it grows more', () => {
+test('best-fit reuses and splits its blocks; it grows if holes are too small, and more without coalescing', () => {
   for (const [coalesce, held] of [
     [true, 8],
     [false, 16],
@@ -72,7 +72,7 @@ test('va holds whole chunks, maps every request anew, and takes small ones from 
   assert.equal([va.heldBytes, chunksOf(small, 10 * K)], [21 * K, 0])
 })
 
-test('gtbm: movable low, temporary high, reclaimed beside; a pool too small says for whom', () => {
+test('gtbm: movable low, temporary high, reclaimed beside; a pool that is too small names the request', () => {
   const pool = new Gtbm(10 * K)
   pool.ask(request(0, 4, 'movable'))
   pool.ask(request(1, 4, 'temporary'))
@@ -92,7 +92,7 @@ const lives = fc.array(
   { minLength: 1, maxLength: 40 },
 )
 
-test('no allocator ever holds less than what is asked for, and everything given back is free', () => {
+test('no allocator holds less than the requests, and all returned memory is free', () => {
   fc.assert(
     fc.property(lives, (drafts) => {
       const requests = drafts.map((d, id) => request(id, d.kib, d.mobility, d.from, d.from + d.length))
@@ -131,7 +131,7 @@ const planOf = (
   return plan.right
 }
 
-test('real plans: requests cover what is alive, and no replay beats it', () => {
+test('real plans: requests cover the live bytes, and no replay needs less', () => {
   const inCore = planOf('resnet18', [16, 3, 128, 128])
   const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', bytesOf(Math.round(inCore.peakPages * 0.75)))
   for (const plan of [inCore, swapped]) {
@@ -157,7 +157,7 @@ test('real plans: requests cover what is alive, and no replay beats it', () => {
   }
 })
 
-test('pages hold at most 1.01 of what is alive where that is a GiB or more', () => {
+test('pages hold at most 1.01 of the live bytes from a GiB on', () => {
   for (const [name, input] of [
     ['resnet50', [16, 3, 224, 224]],
     ['densenet121', [12, 3, 224, 224]],

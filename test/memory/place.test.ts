@@ -23,7 +23,7 @@ test('the worked example: c takes the bytes of a', () => {
   assert.equal(p, { offsets: [0, 128, 0], bytes: 192 })
 })
 
-test('what fills a gap goes into the gap', () => {
+test('a value that fills a gap is placed there', () => {
   const p = packByLifetime([
     { bytes: 320, first: 0, last: 1 },
     { bytes: 256, first: 2, last: 9 },
@@ -227,7 +227,7 @@ test('locals of a tiled segment share bytes only where no tile has both alive, a
   assert.ok(shared > 0, 'some bytes are shared')
 })
 
-test('sums over tiles lie in a row: they begin in the order in which they nest', () => {
+test('sums over tiles are adjacent, in the order of their nesting', () => {
   const s = new Sketch([4, 256, 8, 8])
   const x = s.relu(
     s.conv(s.conv(s.conv(s.image, 'a', 256, 3, undefined, false), 'b', 256, 3, undefined, false), 'c', 256, 3, undefined, false),

@@ -45,7 +45,7 @@ test('the worked example: a chain of activations is a row, scratch stays by itse
   )
 })
 
-test('what does not nest, or fills its pages, has no neighbour', () => {
+test('a value that does not nest, or that fills its pages, has no neighbour', () => {
   assert.equal(ids([cellOf(0, 1.25, 0, 4), cellOf(1, 1.25, 3, 8)]), [[0], [1]])
   assert.equal(ids([cellOf(0, 2, 0, 9), cellOf(1, 1.25, 1, 8)]), [[0], [1]])
 })
@@ -55,7 +55,7 @@ test('of two that could take it, the one that dies soonest does', () => {
   assert.equal(ids([cellOf(0, 1.25, 0, 20), cellOf(1, 1.25, 5, 22), cellOf(2, 1.25, 6, 19)]), [[0, 2], [1]])
 })
 
-test('cells under a page lie side by side behind the larger ones', () => {
+test('cells below a page are side by side behind the larger ones', () => {
   // A dense block: each layer makes a large value, then a small one that all later layers read.
   const layers = [0, 1, 2, 3].flatMap((k) => [
     cellOf(2 * k, 1.25, 2 * k, 20 - 2 * k),

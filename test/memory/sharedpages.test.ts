@@ -40,7 +40,7 @@ test('the worked example: neighbours of a chain share a page, scratch has none o
   assert.equal(pagesOf(chain), [[0, 1, 2], [3]])
 })
 
-test('what is in use for half of its life does not rest; what is a page or more needs no neighbour', () => {
+test('a value in use for half of its life is not idle; a value of a page or more needs no neighbour', () => {
   assert.equal(pagesOf([[THIRD, 0, 3, 6, 9]]), [])
   assert.equal(pagesOf([[THIRD, 0, 1, 2, 9]]), [[0]])
   assert.equal(pagesOf([[1, 0, 9]]), [])

@@ -87,7 +87,7 @@ test('bytes from the first to the last element of a box, channels innermost', ()
   )
 })
 
-test('what is no image is touched whole, or by rows', () => {
+test('values that are no images are touched whole, or by rows', () => {
   const held = fullBox([2, 64, 1, 1])
   assert.equal(bytesTouched(view(held, held), [2, 64], 'f64'), [0, 1024])
   assert.equal(bytesTouched(view([[1, 2], ...held.slice(1)] as unknown as Box, held), [2, 64], 'f64'), [512, 1024])
@@ -233,7 +233,7 @@ test('a stay is exact: no call of its segment outside it touches the part, its e
   assert.ok(checked >= 12, `${checked} parts`)
 })
 
-test('parameters stay for ever; parts that nobody touches do not exist', () => {
+test('parameters are permanent; untouched parts do not exist', () => {
   const g = wide()
   const { parts, storages, cells, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
   const persistent = parts.filter((c) => storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent'))

@@ -46,7 +46,7 @@ const listed = JSON.parse(readFileSync(join(__dirname, '../fixtures/parameters.j
 
 const weighted = (g: Graph): number => g.ops.filter((o) => /^(conv2d|conv_transpose2d|linear)$/.test(o.kind)).length
 
-test('every network of the zoo is in the fixture, and stands in a file that exports it', () => {
+test('each zoo network is in the fixture, and in a file that exports it', () => {
   assert.equal(zoo.map((z) => z.name).sort(), Object.keys(listed).sort())
   const files = readdirSync(join(__dirname, '../../models')).map((f) => f.replace(/\.ts$/, ''))
   assert.equal([...new Set(whole.map((z) => z.family))].sort(), files.sort())
@@ -96,7 +96,7 @@ const classes: Readonly<Record<string, number>> = {
 /** The factor of the image's size, of networks that enlarge it. */
 const factors: Readonly<Record<string, (name: string) => number>> = { edsr: (name) => Number(name.at(-1)), srresnet: () => 4 }
 
-test('classifiers give classes, of the image or of each pixel; trunks a 32nd of the image; denoisers an image, others a larger one; detectors cells', () => {
+test('outputs of the zoo: classes of image or pixel, trunks at 1/32, images of the same or a larger size, cells', () => {
   for (const z of zoo) {
     const { output } = mustModel(z.name)
     const [b, , h, w] = z.defaultInput
@@ -113,7 +113,7 @@ test('prime sizes and 100 000 pixels', () => {
   assert.equal(mustModel('darknet19-features', [1, 3, 509, 389]).output, [1, 1024, 15, 12])
   assert.equal(mustModel('vgg16-features', [1, 3, 100000, 100000]).output, [1, 512, 3125, 3125])
 })
-test('U-Net says which sizes it takes; DeepLabV3+ takes any, two images or more', () => {
+test('U-Net states its legal sizes; DeepLabV3+ accepts any size from two images on', () => {
   const refused = (name: string, input: readonly [number, number, number, number]): string => {
     const e = zooModel(name, input)
     return isLeft(e) ? renderError(e.left) : 'nothing'

@@ -160,7 +160,7 @@ int main() {
   test("no quota is no limit", no_quota);
   test("the least quota of the groups above counts", least_quota_counts);
   test("quotas of version 1", version_1);
-  test("where threads go", placements);
+  test("places of threads", placements);
   test("OpenMP's settings are respected", asked_by_environment);
   test("a mask limits the cores", quota_of_mask);
   test("threads are bound for as long as a run lasts", bound_for_a_while);

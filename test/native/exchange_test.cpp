@@ -132,10 +132,10 @@ void measured_together() {
 }  // namespace
 
 int main() {
-  test("what is exchanged beside computing is nobody else's", refused);
+  test("values that are exchanged beside compute are used by no other op", refused);
   test("ranks on both of their ways at once, and on one of them, have the same weights, each time", ranks_agree);
-  test("a rank that waits for others ends when it is told to", ends_when_told);
-  test("a rank that waits in vain says so", waits_no_longer);
+  test("a waiting rank ends on request", ends_when_told);
+  test("a rank whose wait times out reports it", waits_no_longer);
   test("ranks that time an exchange have the same answer", measured_together);
   return finish();
 }

@@ -512,8 +512,8 @@ int main() {
   test("every operator of 3 ranks, as on the host", [] { as_on_the_host(3); });
   test("every operator of 4 ranks, in grids, too", [] { as_on_the_host(4); });
   test("trainings of two ranks, however streams run", trains_however_streams_run);
-  test("what does not fit is said", what_does_not_fit_is_said);
-  test("nobody waits for ever", nobody_waits_for_ever);
+  test("arrays that do not fit are refused", what_does_not_fit_is_said);
+  test("no thread waits forever", nobody_waits_for_ever);
   test("one that fails ends all", one_that_fails_ends_all);
   return finish();
 }

@@ -420,7 +420,7 @@ void link_is_measured() {
 }  // namespace
 
 int main() {
-  test("what is missing is said", what_is_missing_is_said);
+  test("missing parts are named", what_is_missing_is_said);
   test("remembered folders are searched", remembered_folders_are_searched);
   test("every call fails once", every_failure);
   test("only no engine is a reason for an own kernel", only_no_engine_is_a_reason_for_an_own_kernel);

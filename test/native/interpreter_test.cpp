@@ -247,11 +247,11 @@ int main() {
   test("runs in chunks equal one run", chunks_equal_one_run);
   test("a factor of the learning rate for each step reaches the updates", rates_of_steps);
   test("a factor for each step is due, and finite", rates_are_checked);
-  test("a search for what is not finite changes nothing", searching_changes_nothing);
+  test("a search for values that are not finite changes no state", searching_changes_nothing);
   test("an update that overflows is named", what_overflows_is_named);
   test("parameters start by name and seed only", init_by_name);
   test("timeline and progress", timeline_and_progress);
-  test("a throttled link takes at least its time", throttle_is_a_floor);
+  test("a throttled link needs at least its time", throttle_is_a_floor);
   test("cancel at once", [] { cancel(Stop::at_once, true); });
   test("cancel after the step", [] { cancel(Stop::after_step, false); });
   test("wrong use is refused", refuses_wrong_use);

@@ -298,10 +298,10 @@ int main() {
   test("spilled to disk", spilled_to_disk);
   test("partly pinned, the rest on disk", partly_pinned);
   test("over a throttled link", throttled);
-  test("updates that stand side by side go together", updates_go_together);
+  test("adjacent updates run together", updates_go_together);
   test("a library's choices", library_choices);
   test("the timeline of an asynchronous step", timeline);
-  test("runs go on where the last one ended", runs_go_on);
+  test("a run continues after the last one", runs_go_on);
   test("a batch that every step sees is made once", batches_stay);
   test("cancelled between graphs", cancelled_between_graphs);
   test("every call of the device fails once", every_failure);

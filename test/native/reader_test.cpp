@@ -354,7 +354,7 @@ double seconds_to_read(const TapeBuilder& t) {
 int main() {
   test("good tapes pass", good_tapes);
   spoiled_tapes();
-  test("laid weights lie as they should", laid_weights);
+  test("laid-out weights have their layout", laid_weights);
   test("truncated and flipped bytes are refused", raw_bytes);
   test("200 000 instructions over 3 000 mappings, and 30 000 mappings, take seconds at most under any sanitizer", [] {
     CHECK(seconds_to_read(long_tape(66'000, 8)) < 5);

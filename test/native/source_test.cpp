@@ -412,12 +412,12 @@ int main() {
   test("synthetic values are normal, labels uniform", statistics);
   test("files of every type and layout", every_type);
   test("labels from files", labels_from_files);
-  test("labels that are no classes are refused where they stand", labels_that_are_no_classes);
+  test("labels that are no classes are refused with their place", labels_that_are_no_classes);
   test("labels of samples, and beyond a piece", labels_of_samples);
   test("batches in memory: in their places, waited for, left", slots_in_memory);
-  test("bands in memory: asked for, waited for, left", bands_in_memory);
+  test("bands in memory: requested, waited for, released", bands_in_memory);
   test("bytes as they are", bytes_as_they_are);
-  test("samples in an order that is given", orders);
+  test("samples in a given order", orders);
   test("several files follow each other", several_files);
   test("bad and shrinking files are refused", faults);
   return finish();

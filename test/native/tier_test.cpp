@@ -339,12 +339,12 @@ int main() {
   test("a limit on file sizes is refused, not a signal", file_size_limit);
   test("io_uring and threads keep bytes", both_ways);
   test("several parts at once", parts_at_once);
-  test("short and interrupted requests go on", short_requests_go_on);
+  test("short and interrupted requests continue", short_requests_go_on);
   test("the disk fills up in the middle of a run", [] { step_fails({.answered = full}, "No space left on device", "free disk space"); });
   test("a write that stops", [] { step_fails({.answered = stopped}, "writing the spill file in ", "another folder"); });
   test("a read error", [] { step_fails({.answered = broken}, ": Input/output error; ", "the disk fails"); });
   test("a file that ends early", [] { step_fails({.answered = ended}, "stopped at byte", "another folder"); });
-  test("a file that somebody cuts short", cut_short_by_somebody);
+  test("a file that is truncated", cut_short_by_somebody);
   test("a limit that is lowered while it runs", limit_lowered_meanwhile);
   test("a small file system", small_file_system);
   test("training through a spill file equals RAM", spilled_equals_ram);

@@ -29,7 +29,7 @@ test("output shapes are PyTorch's", () => {
   assert.equal(shape({ ...pads(36, 36, 36, 36), dilationH: 36, dilationW: 36 }, [1, 2, 4, 4], [2, 2, 3, 3]), [1, 2, 4, 4])
 })
 
-test('what is wrong is said with what would be legal', () => {
+test('errors name the fault and the legal values', () => {
   assert.is(shape({}, [1, 4, 8, 8], [8, 3, 3, 3]), 'the weight has shape [8,3,3,3] for an input [1,4,8,8]; allowed: [8,4,3,3]')
   assert.is(
     shape({}, [1, 3, 4, 8], [8, 3, 5, 5]),
@@ -46,7 +46,7 @@ test('what is wrong is said with what would be legal', () => {
   assert.is(shape({}, [1, 3, 8, 8], [8, 3, 3, 3], [3]), 'the bias has shape [3]; allowed: [8]')
 })
 
-test('the backward ops take the shapes of what they give, and refuse others', () => {
+test('backward ops accept gradients of the right shapes and refuse others', () => {
   const a = convAttrs({ strideH: 2, strideW: 2 })
   const dy = [1, 8, 3, 3]
   // 7 and 8 rows both give 3: only the graph knows which it was.
@@ -63,7 +63,7 @@ test('the backward ops take the shapes of what they give, and refuse others', ()
   })
 })
 
-test('a slice of rows needs sigma * rows + delta rows of the input, less what lies outside', () => {
+test('a slice of rows needs sigma * rows + delta rows of the input, without rows outside the image', () => {
   const a = convAttrs({ strideH: 2, strideW: 1, padTop: 1, dilationH: 2 })
   const map = conv2d.ins[0]!.access!(a, {
     ins: [

@@ -22,7 +22,7 @@ test("output shapes are PyTorch's", () => {
   assert.equal(shape({ dilationH: 2, dilationW: 3, groups: 2 }, [1, 4, 5, 5], [4, 3, 3, 3]), [1, 6, 9, 11])
 })
 
-test('what is wrong is said with what would be legal', () => {
+test('errors name the fault and the legal values', () => {
   assert.is(shape({}, [1, 8, 4, 4], [4, 8, 3, 3]), 'the weight has shape [4,8,3,3] for an input [1,8,4,4]; allowed: [8,8,3,3]')
   assert.is(shape({ outputPadW: 1 }, [1, 8, 4, 4], [8, 4, 3, 3]), 'output padding in W is 1; allowed: 0 to 0')
   assert.is(shape(pads(3), [1, 8, 4, 4], [8, 4, 3, 3]), 'low padding in H is 3; allowed: 0 to 2')
@@ -45,7 +45,7 @@ test('a slice of rows needs sigma * rows + delta rows of x at most', () => {
   assert.equal(touched(H, [0, 20], 10), [0, 10])
 })
 
-test('where no window meets a row, the nearest one is read', () => {
+test('a row without a window reads the nearest window', () => {
   const { H } = convTranspose2d.ins[0]!.access!(attrs(strides(3)), {
     ins: [
       [1, 8, 4, 4],
@@ -57,7 +57,7 @@ test('where no window meets a row, the nearest one is read', () => {
   assert.equal(touched(H, [6, 7], 4), [2, 3])
 })
 
-test('the gradients take the shapes of what they give, and cost what the forward costs', () => {
+test('gradients have the shapes of their values and the cost of the forward op', () => {
   const a = attrs(strides(2))
   const [x, w, dy] = [
     [1, 8, 5, 5],

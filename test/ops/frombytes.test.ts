@@ -77,7 +77,7 @@ const attrs = (mean: readonly number[], std: readonly number[]): AnyAttrs => ({
   ...Object.fromEntries(mean.map((m, i) => [`mean${i}`, m])),
 })
 
-test('attributes stand in turn on the wire, and are as many of one as of the other', () => {
+test('mean and deviation alternate on the wire and have equal counts', () => {
   assert.equal(attrNames(fromBytes, attrs([1, 2], [3, 4])), ['mean0', 'std0', 'mean1', 'std1'])
   const codec = attrsCodec(fromBytes)
   assert.ok(codec.is(attrs([1, 2], [3, 4])))

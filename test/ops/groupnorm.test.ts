@@ -60,7 +60,7 @@ test('statistics are kept, and scale and shift are trained when there are any', 
   )
 })
 
-test('only tiles of rows and columns end before what reads the statistics', () => {
+test('tiles of rows and columns end before the readers of the statistics; tiles of the batch do not', () => {
   const runs = maximalRuns(normed(true)).map((r) => r.ops.map((o) => o.kind))
   assert.equal(runs, [
     ['conv2d', 'group_norm_stats'],

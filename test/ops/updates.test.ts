@@ -16,7 +16,7 @@ const by = (u: Updates): Readonly<Record<string, unknown>> => {
   return Object.fromEntries(found.right)
 }
 
-test('nothing said: the optimizer trains them all', () =>
+test('without parameter groups, the optimizer trains all parameters', () =>
   assert.equal(by({}), Object.fromEntries(NAMES.map((name) => [name, optimizer]))))
 
 test('the first group that matches has a parameter', () => {
@@ -34,7 +34,7 @@ test('the first group that matches has a parameter', () => {
   })
 })
 
-test('what is frozen is trained by nothing, and belongs to no group', () => {
+test('frozen parameters have no update and belong to no group', () => {
   assert.equal(Object.keys(by({ freeze: 'conv.*' })), ['fc.weight', 'fc.bias'])
   assert.equal(Object.keys(by({ freeze: ['conv.*', '*.bias'], groups: [{ match: '*', lr: 1 }] })), ['fc.weight'])
   assert.equal(Object.keys(by({ groups: [{ match: 'fc.*' }, { match: '*', frozen: true }] })), ['fc.weight', 'fc.bias'])
@@ -79,7 +79,7 @@ test('rates fall towards the input by a factor per block, those of groups too', 
   assert.equal(depths('norm.weight', 'a.weight'), [0, 0])
 })
 
-test('what is wrong is told in words', () => {
+test('errors name the fault and the legal values', () => {
   const says = (u: object, words: string): void => {
     const found = trainedBy(sgd({ lr: 1 }), u, parametersOf(NAMES))
     assert.is(isLeft(found) && renderError(found.left), words)

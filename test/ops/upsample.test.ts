@@ -10,7 +10,7 @@ const shape = (attrs: AnyAttrs, x: number[]): unknown => {
   return isLeft(s) ? s.left : s.right[0]
 }
 
-test('resampling goes from the size that it was made for to the one that it says', () => {
+test('resampling maps its stated input size to its stated output size', () => {
   const a = { mode: 1, inH: 4, inW: 5, outH: 8, outW: 3 }
   assert.equal(shape(a, [2, 3, 4, 5]), [2, 3, 8, 3])
   assert.is(shape(a, [2, 3, 5, 5]), 'the input has shape [2,3,5,5]; allowed: [2,3,4,5]')

@@ -56,7 +56,7 @@ const edited = (text: string, path: Path, value: Json): string => {
 const leavesOf = (u: Json, path: Path = []): readonly Path[] =>
   typeof u === 'object' && u !== null ? Object.keys(u).flatMap((k) => leavesOf(child(u, k), [...path, k])) : [path]
 
-test('a file of more calls than there is memory for is refused', () => {
+test('a plan file with more calls than memory holds is refused', () => {
   const text = encodePlan(tiledPlan())
   const refused = decodePlan(text, 20)
   assert.ok(isLeft(refused))
@@ -64,7 +64,7 @@ test('a file of more calls than there is memory for is refused', () => {
   assert.ok(isRight(decodePlan(text)))
 })
 
-test('many residencies stand in a file as rows that come again, without their pages, and come back as they were', () => {
+test('a plan file stores many residencies as repeated rows without pages, and restores them', () => {
   const plan = swappedPlan()
   const { residencies, calls } = plan
   assert.ok(residencies.filter((r) => r.swapOut && r.tierOffset !== undefined).length > 4, 'some leave')
@@ -95,7 +95,7 @@ test('many residencies stand in a file as rows that come again, without their pa
   assert.match(refusal(file(folded, residencies))!, /folded: there are residencies too/)
 })
 
-test('the slices of many tiles stand in a file as differences, and come back as they were', () => {
+test('a plan file stores the slices of many tiles as differences, and restores them', () => {
   const text = encodePlan(swappedPlan())
   const segments = child(child(JSON.parse(text) as Json, 'plan'), 'segments') as readonly Json[]
   const at = segments.findIndex((s) => child(child(s, 'grid'), 'H') === 64)
@@ -113,7 +113,7 @@ test('the slices of many tiles stand in a file as differences, and come back as 
   for (const [damaged, words] of refusals) assert.match(refusal(edited(text, path, { differences: damaged }))!, words)
 })
 
-test('a plan comes back as it was, calls and cells included', () => {
+test('a plan file restores the plan with its calls and cells', () => {
   const plan = tiledPlan()
   const back = decodePlan(encodePlan(plan))
   if (isLeft(back)) return assert.unreachable(renderError(back.left))
@@ -122,7 +122,7 @@ test('a plan comes back as it was, calls and cells included', () => {
   assert.ok(isRight(verify(back.right)))
 })
 
-test('how products are made stands in it, where not in full', () => {
+test('a plan file states the precision of products, if it is reduced', () => {
   const plan = tiledPlan()
   const back = decodePlan(encodePlan({ ...plan, precision: 'tf32' }))
   assert.ok(isRight(back))
@@ -131,7 +131,7 @@ test('how products are made stands in it, where not in full', () => {
   assert.match(refusal(edited(encodePlan(plan), ['precision'], 'bf16'))!, /precision.*"bf16" is not/)
 })
 
-test('what compile makes comes back as it was, for random networks and strategies', () => {
+test('plan files restore compiled plans of random networks and strategies', () => {
   fc.assert(
     fc.property(cases, fc.constantFrom('in-core', 'checkpoint:sqrt', 'swap:greedy'), ({ recipe }, strategy) => {
       const plan = compile(trainingOf(recipe), { strategy, budgetBytes: mib(64), machine })
@@ -144,7 +144,7 @@ test('what compile makes comes back as it was, for random networks and strategie
   )
 })
 
-test('tiled plans on forced grids come back as they were', () => {
+test('plan files restore tiled plans on forced grids', () => {
   fc.assert(
     fc.property(cases, ({ recipe, tiling }) => {
       const graph = trainingOf(recipe)
@@ -161,7 +161,7 @@ test('tiled plans on forced grids come back as they were', () => {
 
 const DAMAGED = FULL ? 10_000 : 1000
 
-test(`${DAMAGED} changed files are refused in words`, () => {
+test(`${DAMAGED} changed files are refused with an error`, () => {
   const bytes = Buffer.from(encodePlan(tiledPlan()))
   fc.assert(
     fc.property(
@@ -253,7 +253,7 @@ test('words of a file that are shown are short and visible', () => {
   for (const path of paths.slice(0, 4)) assert.is(refusal(edited(text, path, 'Ünï · ×2 … (née) 图')), undefined)
 })
 
-test('refusals say where and what', () => {
+test('refusals name the place and the fault', () => {
   const text = encodePlan(tiledPlan())
   for (const other of ['', '[]', '{"plan":1}', ` ${text}`])
     assert.match(refusal(other)!, /file: it does not begin like a plan file: {"format":"s/)

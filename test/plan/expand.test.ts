@@ -111,7 +111,7 @@ test('dense boxes are one run of memory, channels-last', () => {
   )
 })
 
-test('the worked example: columns are gathered and scattered, rows of one image lie where they are', () => {
+test('the worked example: columns are gathered and scattered, rows of one image are read in place', () => {
   const g = chain(1)
   const columns = expand(g, forwardTiled(g, grid(1, 1, 2)), free)
   assert.equal(kindsOf(columns, 0), [
@@ -200,7 +200,7 @@ test('cells are as large as the largest tile and live from the first to the last
   )
 })
 
-test('scratch is what the machine says, in whole lines, asked once for each shape', () => {
+test("scratch is the machine's, in whole lines, queried once for each shape", () => {
   const g = chain(1)
   let asked = 0
   const seconds = (): number => {
@@ -281,7 +281,7 @@ const pixels = (box: Box): string[] => {
   return out
 }
 
-test('what tiles add up is zeroed everywhere, once, before anything is added', () => {
+test('sums of tiles are zeroed once, whole, before the first addition', () => {
   let sums = 0
   for (const { name, g, segments, x } of unrolled())
     for (const [s, seg] of segments.entries())
@@ -312,7 +312,7 @@ test('what tiles add up is zeroed everywhere, once, before anything is added', (
   assert.ok(sums > 150, `${sums} sums`)
 })
 
-test('what tiles write they write once, all of it', () => {
+test('tiles write each element once', () => {
   let written = 0
   for (const { name, g, segments, x } of unrolled())
     for (const [s, seg] of segments.entries())

@@ -25,7 +25,7 @@ test('an exchange beside computing starts in its turn, and is waited for before 
   ])
 })
 
-test('at one point: swaps out start, are waited for, pages go and come, swaps in start and are waited for, the call', () => {
+test('order at one point: start and wait of swaps out, release and acquire, start and wait of swaps in, call', () => {
   const drafts: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 1, acquire: 0, release: 1, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 1 },
@@ -76,7 +76,7 @@ test('a swap out starts at its point and is waited for at its release; a swap in
   ])
 })
 
-test('what is held for ever is neither acquired nor released', () => {
+test('permanent values are neither acquired nor released', () => {
   const drafts: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 4, acquire: 0, release: 2 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 2 },
@@ -105,7 +105,7 @@ test('a mark where the segment or the tile changes', () => {
   ])
 })
 
-test('of copies at one point the one that is waited for first comes first', () => {
+test('of copies at one point, the one with the first wait starts first', () => {
   const swapOut = (storage: number, release: number): UnpagedResidency => ({
     storage,
     from: 0,

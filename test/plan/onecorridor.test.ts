@@ -76,14 +76,14 @@ for (const [i, { name, loss: kind }] of zoo.entries())
       }
     })
 
-test('a device that has fused operators is given them, for a step as for a model', () => {
+test('a device with fused operators gets them, for a step and for a model', () => {
   const own = byHand(mustModel('resnet18'), 'cross-entropy')
   const fused = (machine: Machine): boolean => planned(own, 'resnet18', {}, machine).includes('"bn_add_relu_apply"')
   assert.equal(MACHINES.map(fused), [true, true, true])
   assert.not(fused({ ...profile, device: { ...devices.cpu, fused: false } }))
 })
 
-test('a step has its own losses and optimizers, in words', () => {
+test('options that a step has itself are refused with the reason', () => {
   const own = byHand(mustModel('resnet18'), 'cross-entropy')
   const words = (given: Own): string =>
     pipe(

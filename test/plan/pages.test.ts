@@ -14,7 +14,7 @@ const residency = (storage: number, pages: number, acquire: number, release: num
 })
 const runsOf = (rs: readonly Residency[], storage: number) => rs.find((r) => r.storage === storage)!.runs
 
-test('the worked example: a takes 0-1, b 2-3, a goes, c takes 0-1', () => {
+test('the worked example: a takes pages 0-1, b 2-3, a is released, c takes 0-1', () => {
   const { residencies, peakPages } = assignPages([residency(0, 2, 0, 3), residency(1, 2, 1, 9), residency(2, 2, 3, 9)], 9)
   assert.is(peakPages, 4)
   assert.equal(runsOf(residencies, 0), [{ page: 0, count: 2 }])
@@ -28,7 +28,7 @@ test('pages that are released at a point serve an acquire at the same point', ()
   assert.is(assignPages([residency(0, 5, 0, 4), residency(1, 5, 4, 6)], 6).peakPages, 5)
 })
 
-test('the smallest run that is large enough is taken; else the largest, and what is missing from others', () => {
+test('the smallest run of pages that is large enough is used; otherwise the largest, completed from others', () => {
   // Pool of 9, taken in this order: a 0-2, b 3, c 4-5, d 6, e 7-8. Then a and c go.
   const held = [residency(0, 3, 0, 5), residency(1, 1, 1, 9), residency(2, 2, 2, 5), residency(3, 1, 3, 9), residency(4, 2, 4, 9)]
   const fits = assignPages([...held, residency(5, 2, 5, 9)], 9).residencies
@@ -40,7 +40,7 @@ test('the smallest run that is large enough is taken; else the largest, and what
   ])
 })
 
-test('of those that come together the one that stays longest is placed first, so that what goes leaves no holes', () => {
+test('of residencies that begin together, the longest is placed first, so that released pages leave no holes', () => {
   const { residencies } = assignPages(
     [residency(0, 2, 0, 3), residency(1, 1, 0, 9), residency(2, 2, 0, 5), residency(3, 4, 5, 9)],
     9,
@@ -60,7 +60,7 @@ test('freed neighbours become one run again', () => {
   assert.equal(runsOf(residencies, 3), [{ page: 0, count: 3 }])
 })
 
-test('residencies come out in order of acquire, otherwise unchanged', () => {
+test('residencies are returned in order of acquire, otherwise unchanged', () => {
   const unpaged = [
     residency(1, 2, 5, 7),
     { ...residency(0, 1, 0, 3), swapOut: { start: 2 }, tierOffset: 4096 },
@@ -89,7 +89,7 @@ const unpagedResidencies: fc.Arbitrary<readonly UnpagedResidency[]> = fc
   )
   .map((list) => list.map((d, i) => residency(i, d.pages, d.acquire, Math.min(END, d.acquire + d.length))))
 
-test('no page has two owners, runs hold what they must, and the pool is exactly the peak', () => {
+test('no page has two owners, runs hold their values, and the pool equals the peak', () => {
   let [runs, count] = [0, 0]
   fc.assert(
     fc.property(unpagedResidencies, (ds) => {
@@ -137,7 +137,7 @@ const loadedAt = (r: UnpagedResidency, acquire: number, end: number): UnpagedRes
   swapIn: { ready: end, from: 'source' },
 })
 
-test('data for the next step are loaded into the pages that begin it, later if another value stays there', () => {
+test('data for the next step are loaded into its first pages, later if another value is there', () => {
   const first = residency(0, 1, 0, 1)
   const loaded = loadedAt(first, 5, 10)
   const short = withPagesAhead([first, residency(1, 1, 0, 2), residency(2, 1, 1, 5), loaded], 10)!

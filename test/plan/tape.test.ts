@@ -92,7 +92,7 @@ const corners = (v: View): number[][] =>
     ),
   )
 
-test('views of tiles: box, origin and whole; every corner lies where the cell holds it', () =>
+test('views of tiles: box, origin and whole; each corner is at its place in the cell', () =>
   both((plan, tape) => {
     let tiles = 0
     plan.calls.forEach((call, p) => {
@@ -167,7 +167,7 @@ test('calls: kind by wire number, attributes in the order of the op table, scrat
     assert.ok(tape.calls.some((t) => t.workspace) && tape.calls.some((t) => t.flops > 0))
   }))
 
-test('a call that computes again says so', () => assert.ok(tapes[1]!.calls.some((t) => t.flags === 1)))
+test('a call that recomputes is marked', () => assert.ok(tapes[1]!.calls.some((t) => t.flags === 1)))
 
 // ---------------------------------------------------------------- pages
 
@@ -277,7 +277,7 @@ test('a swap out that starts where other pages of its storage return copies from
   checkTransfers(plan, tape)
 })
 
-test('the worked example: an era shows again what did not leave', () => {
+test('the worked example: an era repeats the values that did not leave', () => {
   // Bands a and b are written; a leaves and returns, b stays.
   const drafts = [
     { storage: 0, from: 0, to: 1, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: 0 },
@@ -371,7 +371,7 @@ const odd = {
   },
 } as const
 
-test('a record holds each field by name where its description says; what is reserved is 0', () => {
+test('a record holds each field at its described place; reserved bytes are 0', () => {
   const r = new Records(odd)
   const flags = { one: false, two: true }
   assert.is(r.add({ small: 1, flags, short: 0x0403, pair: [2 ** 40 + 5, 0], real: 1.5, tag: 'b', of: null }), 0)

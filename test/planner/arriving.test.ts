@@ -42,7 +42,7 @@ const stepOf = (graph: Graph, machine: Machine, isParted: boolean, share = 1): S
 
 const alexnet = trainingGraph('alexnet', [256, 3, 224, 224])
 
-test('a step that waits for its input for a twelfth of its time waits for a fifth of that when its first ops come in parts', () => {
+test('a step that waits for its input for a twelfth of its time waits a fifth of that with its first ops in parts', () => {
   const whole = stepOf(alexnet, v100, false)
   const parted = stepOf(alexnet, v100, true)
   assert.ok(whole.ratio > 1.08, `${whole.ratio}`)
@@ -52,7 +52,7 @@ test('a step that waits for its input for a twelfth of its time waits for a fift
   for (const s of others) assert.equal(s.grid, { B: 1, H: 1, W: 1 })
 })
 
-test('norms end the loop: what reads the sums of a batch waits for all of it', () => {
+test('norms end the loop: readers of batch sums wait for the whole batch', () => {
   const resnet = trainingGraph('resnet18', [32, 3, 224, 224])
   const whole = stepOf(resnet, v100, false, 2)
   const parted = stepOf(resnet, v100, true, 2)
@@ -74,12 +74,12 @@ test('one image is not parted', () => {
   assert.is(plan.segments[0]!.grid.B, 1)
 })
 
-test('without room on the link for a second copy of its input, a step of auto begins in parts', () => {
+test('if the link has no time for a second copy of the input, a step of auto begins in parts', () => {
   const plan = compile(alexnet, { strategy: 'auto', machine: linkOf(1e9), budgetBytes: bytesOf(2000) })
   assert.ok(!isLeft(plan) && plan.right.segments[0]!.grid.B > 1)
 })
 
-test('the slower the input comes, the more ops run beside it', () => {
+test('a slower input has more ops beside it', () => {
   const ops = [12e9, 4e9, 1e9].map((rate) => stepOf(alexnet, linkOf(rate), true, 2).plan.segments[0]!.body.length)
   assert.ok(ops[0]! < ops[1]! && ops[1]! <= ops[2]!, ops.join())
 })

@@ -96,7 +96,7 @@ test('segments follow each other without a gap, whatever becomes of their border
   assert.ok(seen > 20, `${seen} candidates`)
 })
 
-test('a plan that is not tiles alone is left as it is', () => {
+test('a plan with other decisions than tiles is unchanged', () => {
   const whole = inCore(normed, machine)
   if (isLeft(whole)) throw new Error(renderError(whole.left))
   const best = whole.right.next(false).value as Candidate

@@ -63,7 +63,7 @@ const planOf = (machine: Machine, pages: number, of: Graph = graph): Plan => {
 const secondsOf = (plan: Plan): number => simulate(plan, v100.link).makespanSeconds
 const laysOut = (plan: Plan): number => plan.calls.filter((c) => c.kind === 'lay_out').length
 
-test('where there is memory each weight that is read twice is laid out once, before all else', () => {
+test('with enough memory, each weight that is read twice is laid out once, at the start', () => {
   const pages = 2 * pagesInCore(without)
   const [plain, laid] = [planOf(without, pages), planOf(timed, pages)]
   const reads = plain.calls.filter((c) => /^conv2d(_relu|_bwd_data)?$/.test(c.kind)).map((c) => c.ins[1]!.value)
@@ -85,14 +85,14 @@ const inMemory = (share: number): readonly [plain: Plan, laid: Plan] => {
 }
 
 for (const share of fewOrAll([0.9], [0.9, 0.7]))
-  test(`in ${share} of the memory of in-core so many are laid out as there is room for`, () => {
+  test(`in ${share} of in-core memory, the weights that fit are laid out`, () => {
     const [plain, laid] = inMemory(share)
     assert.ok(laysOut(laid) > 0)
     assert.ok(secondsOf(laid) < secondsOf(plain), `${secondsOf(laid)} for ${secondsOf(plain)}`)
   })
 
 for (const share of fewOrAll([0.5], [0.5, 0.3]))
-  test(`in ${share} of it, which is better used for something else, the plan is what it was`, () => {
+  test(`in ${share} of in-core memory, which has a better use, the plan does not change`, () => {
     const [plain, laid] = inMemory(share)
     assert.equal(laid, plain)
   })

@@ -81,14 +81,14 @@ test('the worked example: all loops together, then either half, then each', () =
   )
 })
 
-test('what one loop alone needs more pages for is not laid out', () => {
+test('a grid whose loop alone exceeds the pages is not laid out', () => {
   const best = bestOf(plain)
   const refused = asked(best, () => Infinity, Math.floor(0.8 * best.least))
   const free = asked(best, () => Infinity)
   assert.ok(refused.length < free.length, `${refused.length} of ${free.length}`)
 })
 
-test('a loop that holds too much is not asked about again, with tiles as large or larger', () => {
+test('a loop that needs too many pages is not tried again with tiles of that size or larger', () => {
   const best = bestOf(plain)
   const full: { readonly loop: number; readonly grid: Grid }[] = []
   const isLarger = (a: Grid, b: Grid): boolean => a.B <= b.B && a.H <= b.H && a.W <= b.W
@@ -105,7 +105,7 @@ test('a loop that holds too much is not asked about again, with tiles as large o
   assert.ok(full.length > 0)
 })
 
-test('a plan without loops is left as it is', () => {
+test('a plan without loops is unchanged', () => {
   const whole = inCore(normed, machine)
   if (isLeft(whole)) throw new Error(renderError(whole.left))
   assert.equal(

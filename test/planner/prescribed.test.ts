@@ -25,7 +25,8 @@ import {
 } from '../../dsl'
 import { renderError } from '../../staging/core/errors'
 import { tilesOf } from '../../staging/plan/plan'
-import { type StageOptions, tryStage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { errorText } from '../../src/errors/errors'
 import { generate, randomFrom } from '../dsl/generate'
 import { runProgram } from '../types/checker'
@@ -68,7 +69,7 @@ test('ranges of tiles become segments with their grid, cut inside a batch norm',
   assert.equal(layersOf(plan, 1), ['n2:bn_relu_apply', 'p2:max_pool', 'c3:conv2d_relu', 'gap:global_avg_pool'])
 })
 
-test('a checkpoint is held, and what lies before it is computed again', () => {
+test('a checkpoint is kept, and the values before it are recomputed', () => {
   const plan = staged(net, { checkpoints: ['c2', 'p2'] })
   const forward = plan.segments.filter((s) => s.phase === 'forward').map((s) => s.body.map((b) => plan.graph.ops[b.op]!.layer))
   assert.equal(forward, [

@@ -45,7 +45,7 @@ const networkOf = (list: Layers): Graph => {
   return trained(s, s.conv(made[made.length - 1]![0], 'last', 256, 3, undefined, false))
 }
 
-test('feasible exactly from the smallest budget on, within it, and at home only where that is needed', () => {
+test('plans are feasible exactly from the smallest budget on, and keep values at home only if needed', () => {
   let homes = 0
   fc.assert(
     fc.property(

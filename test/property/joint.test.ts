@@ -64,7 +64,7 @@ for (const [device, tolerance] of [
   ['ref', 1e-9],
   ['cpu', 1e-4],
 ] as const)
-  test(`what loops recompute in tiles agrees with what is kept on ${device}`, async () => {
+  test(`values that loops recompute in tiles agree with kept values on ${device}`, async () => {
     let [compared, again, decided, owned] = [0, 0, 0, 0]
     await fc.assert(
       fc.asyncProperty(cases, async ({ recipe, goes, apart, repeats, cuts, limits, whole, fewer, squeeze }) => {

@@ -11,12 +11,12 @@ import { swappingOnDemand } from '../../staging/schedule/candidate'
 import { layOut } from '../../staging/schedule/layout'
 import { assemble } from '../../staging/tile/segments'
 import { verify } from '../../staging/verify/verify'
-import { FULL } from '../full'
+import { FULL, GATE } from '../full'
 import { machine as machineFor } from './compare'
 import { bitsOf, overlapsOf } from './overlaps'
 import { cases, groupsOf, trainingOf } from './plans'
 
-const RUNS = FULL ? 300 : 24
+const RUNS = FULL ? 300 : GATE ? 24 : 10
 const STEPS = 5
 
 for (const device of ['ref', 'cpu'] as const)

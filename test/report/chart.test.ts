@@ -21,7 +21,7 @@ const numbers = new Function(`${CHART_NUMBERS};return {smooth,ticks,logTicks,nea
 
 const line: readonly ChartPoint[] = [1, 2, 3, 4, 5].map((x) => [x, x === 3 ? null : 10 * x] as const)
 
-test('smoothing is a weighted mean of the values so far; gaps stay', () => {
+test('smoothing is a weighted mean of the values so far; gaps remain', () => {
   assert.equal(numbers.smooth(line, 0), line)
   const [first, second, gap, fourth] = numbers.smooth(line, 0.5)
   assert.equal([first, gap], [line[0], line[2]])

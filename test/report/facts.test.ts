@@ -130,7 +130,7 @@ test('the locals of a tile count only where that tile touches them, and workspac
   assert.is(liveBytes(tiled([call(0, [0]), call(0, [1], true), call(0, [0]), call(1, [1])])), 6400 + 640 + 640)
 })
 
-test('what an earlier segment has computed is a recomputation; tiles of one segment are not', () => {
+test('an op that an earlier segment computed is a recomputation; tiles of one segment are not', () => {
   const tiled = chainPlan({ layers: 4, size: 64, tiles: 4 })
   assert.not.ok(repeatedCalls(tiled).some(Boolean))
   const again = chainPlan({ layers: 4, size: 64, recompute: true })
@@ -159,7 +159,7 @@ test('the halo ratio is one untiled, and counts the rows that tiles compute twic
   assert.is(callFlops(plan, { ...plan.calls[0]!, op: -1, kind: 'copy' }), 0)
 })
 
-test('the bound of swapping: the compute, or what does not fit, out and in', () => {
+test('the bound of swapping: the compute, or the transfers of bytes that do not fit', () => {
   const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: bytesOf(10) + 5 }
   const staging = { ...stagingOf(plan), inCore: { peakBytes: bytesOf(110), computeSeconds: 0.1 } }
   assert.is(swapBound(plan, staging), bytesOf(2 * 100) / LINK.outBytesPerSecond)
@@ -167,7 +167,7 @@ test('the bound of swapping: the compute, or what does not fit, out and in', () 
   assert.is(swapBound({ ...plan, budgetBytes: bytesOf(200) }, staging), 0.1)
 })
 
-test('the gap is the share above the bound, and there is none without a bound', () => {
+test('the gap is the share above the bound; without a bound there is none', () => {
   const step = { makespanSeconds: 1.5 }
   assert.is(gapOf({ bound: { seconds: 1.2, isCompute: false } }, step)?.toFixed(6), '0.250000')
   assert.is(gapOf({ bound: { seconds: 1.5, isCompute: true } }, step), 0)
@@ -177,7 +177,7 @@ test('the gap is the share above the bound, and there is none without a bound', 
   assert.equal([boundSeconds, gap], [null, null])
 })
 
-test('traffic: saves go out, loads from the tier come in, fed values are counted apart', () => {
+test('traffic counts saves, loads from the tier, and fed values separately', () => {
   const plan = chainPlan({ layers: 4, size: 512, swap: true })
   const { traffic } = factsOf(plan, stagingOf(plan))
   assert.equal(traffic, { out: VALUE, in: VALUE, fed: 2 * VALUE, handedOut: 0 })

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { folded } from '../../src/report/folded'
 
-test('a line that fits stays, and so does a text without a width', () => {
+test('a line that fits is unchanged, as is a text without a width', () => {
   const text = '  memory     356 MiB\n\nend'
   assert.is(folded(text, 20), text)
   assert.is(folded('a '.repeat(500), undefined), 'a '.repeat(500))
@@ -14,7 +14,7 @@ test('an indented line continues under its text, a plain one two columns on', ()
   assert.is(folded('spillway: model resnet81 is not known', 24), 'spillway: model resnet81\n  is not known')
 })
 
-test('ends of parts come first if the line is full enough; a number stays beside its unit', () => {
+test('lines break at ends of parts if they are full enough; a number keeps its unit', () => {
   assert.is(folded('loss 1.0  accuracy 0.5  f1 0.25', 29), 'loss 1.0  accuracy 0.5\n  f1 0.25')
   assert.is(folded('one two; three four five six', 13), 'one two;\n  three four\n  five six')
   assert.is(folded("--freeze 'a.*' --freeze 'b.*'", 22), "--freeze 'a.*'\n  --freeze 'b.*'")

@@ -47,7 +47,7 @@ test('every series has its line and its name; a gap lifts the pen', () => {
   assert.ok(svg.includes('stroke-dasharray'))
 })
 
-test('what lies above the frame is drawn at its edge, not outside; no number is missing', () => {
+test('points above the frame are drawn at its edge; no number is missing', () => {
   const svg = plotSvg(plot)
   assert.is(Math.min(...heightsIn(svg)), 40)
   assert.not(/NaN|Infinity|undefined/.test(svg))
@@ -55,7 +55,7 @@ test('what lies above the frame is drawn at its edge, not outside; no number is 
   assert.is(plotSvg(plot), svg)
 })
 
-test('what lies below `yFrom` moves the axis down, so that no line leaves the frame', () => {
+test('points below `yFrom` moves the axis down, so that no line leaves the frame', () => {
   const low = {
     ...plot,
     series: [
@@ -91,7 +91,7 @@ test('lines differ in dashes and marks, not in colours alone; within a page they
   assert.not.match(page, /#[0-9a-f]{3}|xmlns/)
 })
 
-test('powers of ten, counts, and what a point stands for', () => {
+test('labels of powers of ten, counts and points', () => {
   const points = [
     [1, 1e-3],
     [3, 20],
@@ -125,7 +125,7 @@ test('a value above the axes is written at the top', () => {
   assert.equal(over({ ...plot, yTo: 10 }), [])
 })
 
-test('names beside the ends of lines do not overlap, and an empty line says so', () => {
+test('names beside line ends do not overlap, and an empty line is marked', () => {
   const flat = (name: string, y: number | undefined) => ({ name, points: [[1, y] as const, [10, y] as const] })
   const series = [flat('a', 1), flat('b', 1), flat('c', 1.01), flat('d', undefined)]
   const svg = plotSvg({ ...plot, series, labels: 'ends', logX: true })

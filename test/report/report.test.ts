@@ -35,7 +35,7 @@ const html = (plan: Plan): string => reportHtml(plan, play(plan), stagingOf(plan
 
 // ---------------------------------------------------------------- numbers as text
 
-test('numbers are written alike everywhere', () => {
+test('numbers have one format everywhere', () => {
   assert.equal([0, 3e-9, 4.56e-5, 0.0123, 1.5, 61.2, 900, 9000].map(showSeconds), [
     '0 s',
     '3.00 ns',
@@ -93,7 +93,7 @@ test('a shortened memory series keeps the peak', () => {
 
 // ---------------------------------------------------------------- time
 
-test('stalls add up to what the timeline says, by cause', () => {
+test('stalls by cause sum to the stalls of the timeline', () => {
   const plan = chainPlan(everything)
   const timeline = play(plan)
   const sum = (cause: string): number =>
@@ -129,7 +129,7 @@ test('merged bars take the colour of most of their time and the name of the long
   assert.is(coalesce(bars, 10, 4), bars)
 })
 
-test('a measured step is named by the plan: it gives back what was simulated', () => {
+test('a measured step has the names of the plan: a simulated step is returned unchanged', () => {
   const plan = chainPlan(everything)
   const simulated = simulate(plan, LINK)
   const list = instructions(plan)
@@ -199,7 +199,7 @@ test("a pool's row has the shape of its output, not of the places of its maxima"
 
 // ---------------------------------------------------------------- words
 
-test('the words say what the plan does, and nothing about what it does not', () => {
+test('the text describes the decisions of the plan, and no others', () => {
   const headings = (plan: Plan): readonly string[] =>
     explain(plan, factsOf(plan, stagingOf(plan)), play(plan), stagingOf(plan)).map((p) => p.heading)
   assert.equal(headings(chainPlan(everything)), ['Memory', 'Tiles', 'Recompute', 'Copies', 'Time'])
@@ -210,7 +210,7 @@ test('the words say what the plan does, and nothing about what it does not', () 
   assert.match(memory!.text, 'keeps everything on the device')
 })
 
-test('loops over the batch have no halo: what is said of them is that images are computed as they come', () => {
+test('loops over the batch have no halo: the text calls them image by image', () => {
   const inRows = chainPlan({ layers: 3, size: 64, tiles: 4 })
   const inParts: Plan = {
     ...inRows,
@@ -227,7 +227,7 @@ test('loops over the batch have no halo: what is said of them is that images are
   assert.match(textOf(inRows), 'halo')
 })
 
-test('the gap is stated in words: above a bound, above the compute alone, or none on a device at hand', () => {
+test('the gap is stated above a bound, above the compute alone, or not at all on a local device', () => {
   const kept = chainPlan({ layers: 3, size: 64 })
   const { makespanSeconds } = play(kept)
   const bound = (of: Staging['bound']): string => {
@@ -267,7 +267,7 @@ test('the summary is short, narrow, and names the numbers that matter', () => {
 
 // ---------------------------------------------------------------- the page
 
-test('the page is whole, needs no network, and escapes what comes from the model', () => {
+test('the page is self-contained and escapes names of the model', () => {
   const page = html(chainPlan({ ...everything, name: '</script><img src=x>' }))
   assert.not.match(page, /<img/)
   assert.not.match(page, /<[^>]*(src|href)=|url\((?!#)|https?:/)

@@ -12,7 +12,7 @@ const x = { dims: [1, 2, 4, 5] },
   w = { dims: [3, 2, 3, 3] },
   y = { dims: [1, 3, 4, 5] }
 
-test('says what this build has', () => {
+test('the addon reports the devices of this build', () => {
   const info = native.deviceInfo()
   assert.ok(info.devices.includes('ref') && info.devices.includes('null'))
   assert.ok(info.cores >= 1)
@@ -24,7 +24,7 @@ test('says what this build has', () => {
   assert.ok(tryLoadNative()._tag === 'Right')
 })
 
-test('names the build that it is: a hash that stands in the addon', () => {
+test('the addon reports the hash of its build', () => {
   const { build } = native.deviceInfo()
   assert.match(build, /^[0-9a-f]{40}$/)
   assert.ok(readFileSync(addonFile()!).includes(Buffer.from(build, 'hex')))
@@ -51,7 +51,7 @@ test('asks kernels for their workspace, and whether shapes are legal', () => {
   assert.equal(native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, { dims: [3, 7, 3, 3] }], outs: [y] }), [])
 })
 
-test('sums over ranks ask for the scratch that plans give them, where they go in one round and in pieces', () => {
+test('sums over ranks need the scratch of their plan, in one round and in pieces', () => {
   for (const device of native.deviceInfo().devices.filter((d) => d === 'ref' || d === 'cpu'))
     for (const ranks of [1, 2, 3, 8, 1024])
       for (const n of [1, 31, 32, 33, 4095, 4096, 4097, 10922, 10923, 16384, 16385, 2 ** 15, 2 ** 15 + 1, 2 ** 21 + 1])
@@ -106,7 +106,7 @@ test('runs a kernel on typed arrays, dense and strided', () => {
   assert.equal([...wide], [2, 9, 9, 9, 4, 9, 9, 9, 6, 9, 9, 9])
 })
 
-test('runs a tile: the box says where it lies', () => {
+test('a kernel runs on a tile: the box gives its place', () => {
   const image = Float32Array.from({ length: 5 }, (_, i) => i + 1),
     out = new Float32Array(2)
   const ones = new Float32Array(3).fill(1)
@@ -276,7 +276,7 @@ test('a device describes the ways of a call: Winograd for 3x3 windows, taps for 
   assert.equal(ways(8, 3, [1, 2]), ['0 direct'])
 })
 
-test('what devices say of themselves is what staging declares', () => {
+test('devices report the properties that staging declares', () => {
   for (const name of native.deviceInfo().devices) {
     const { kernels, ...said } = native.describeDevice(name)
     const { dtype, precisions, gathersUpdates, fused } = devices[name]

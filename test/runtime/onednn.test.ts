@@ -55,7 +55,7 @@ const scratchOf = (way: string, dilation: number, bf16: boolean): { readonly scr
   }
 }
 
-test('a dilated weight gradient has a way whose scratch is less than twice its operands', () => {
+test('a dilated weight gradient has an algorithm with scratch below twice its operands', () => {
   for (const bf16 of hasBf16(native, 'cpu') ? [false, true] : [false])
     for (const dilation of [12, 24, 36]) {
       const { scratch, operands } = scratchOf('taps', dilation, bf16)
@@ -78,7 +78,7 @@ const hugeBytesOfPool = (): number => {
   return pool.reduce((n, m) => n + Number(/^ShmemPmdMapped:\s+(\d+) kB/m.exec(m)?.[1] ?? 0) * 1024, 0)
 }
 
-test('the pool lies in huge pages where the system can collapse it', () => {
+test('the pool uses huge pages if the system can collapse them', () => {
   if (!collapses()) return
   const session = new native.Session(classifierTape(), { device: 'cpu' })
   assert.ok(hugeBytesOfPool() >= session.facts().peakBytes / 2, `${hugeBytesOfPool()} of ${session.facts().peakBytes}`)

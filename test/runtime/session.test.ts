@@ -42,7 +42,7 @@ const inTemporary = async (use: (directory: string) => Promise<void> | void): Pr
   }
 }
 
-test('names what it holds', () => {
+test('a session lists its values by name', () => {
   const s = open()
   assert.equal(s.bindings(), [
     { name: 'head.weight', role: 'param', dtype: 'f32', shape: [CLASSES, CHANNELS] },
@@ -54,7 +54,7 @@ test('names what it holds', () => {
   s.dispose()
 })
 
-test('trains, reports steps and what they took', async () => {
+test('a session trains and reports each step with its seconds', async () => {
   const s = open({ timeline: true })
   const seen: NativeProgress[] = []
   const m = await s.run({ steps: 6, source }, (p) => seen.push(p))
@@ -90,7 +90,7 @@ test('a run in chunks with the state carried over is the run in one', async () =
   second.dispose()
 })
 
-test('a spill file gives the same weights and leaves nothing', () =>
+test('training with a spill file has the same weights and leaves no file', () =>
   inTemporary(async (directory) => {
     const ram = open(),
       disk = open({ spill: directory })
@@ -103,7 +103,7 @@ test('a spill file gives the same weights and leaves nothing', () =>
     disk.dispose()
   }))
 
-test('a run may give each step a factor of the learning rate', async () => {
+test('a run can set a factor of the learning rate for each step', async () => {
   const after = async (steps: number, rates?: Float64Array): Promise<Uint8Array> => {
     const s = open()
     await s.run({ steps, source, ...(rates ? { rates } : {}) })
@@ -131,7 +131,7 @@ test('factors of the learning rate are refused where they are not one for each s
   s.dispose()
 })
 
-test('pixels of a file, channels last and as bytes, are what scale and shift make of them', () =>
+test('bytes with channels last are scaled and shifted by channel', () =>
   inTemporary(async (directory) => {
     const bytes = new Uint8Array(2 * CHANNELS).map((_, i) => 37 * i)
     const floats = Float32Array.from(bytes, (raw) => raw * 0.5 - 1)
@@ -198,7 +198,7 @@ test('cancels at once in the middle of a step, and after the step', async () => 
   whole.dispose()
 })
 
-test('an exception in the progress callback ends the run and comes out', async () => {
+test('an exception in the progress callback ends the run and is rethrown', async () => {
   const s = open()
   await rejects(
     s.run({ steps: 1000, source }, () => {

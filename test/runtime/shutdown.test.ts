@@ -54,7 +54,7 @@ test('SIGINT ends a run by its default', async () => {
   assert.is(await ended, 'SIGINT')
 })
 
-test('SIGINT with a handler cancels and goes on', async () => {
+test('SIGINT with a handler cancels the run, and the process continues', async () => {
   const body = `run().then((m) => { session.dispose(); console.log(JSON.stringify([m.cancelled, m.steps.length])) })
     process.once('SIGINT', () => session.cancel())
     console.log('running')`

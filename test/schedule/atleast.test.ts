@@ -39,7 +39,7 @@ const NETWORKS = [
   ['googlenet', [2, 3, 64, 64]],
 ] as const
 
-test('bounds lie below the pages and the seconds of what is laid out', () => {
+test('bounds are below the pages and seconds of laid-out plans', () => {
   for (const [name, input] of NETWORKS) {
     const graph = trainingGraph(name, input)
     for (const planner of [tiled(), jointSmall, finest, checkpointSqrt()])
@@ -70,7 +70,7 @@ test('values that live inside a loop are there in tiles alone, however large the
   assert.ok(saved > 0.5, `${saved}`)
 })
 
-test('what nothing leaves of is known to a few hundredths; values of a page each are all counted', () => {
+test('plans without transfers are estimated to a few percent; values of one page are all counted', () => {
   const graph = trainingGraph('densenet121', [8, 3, 112, 112])
   for (const planner of [checkpointSqrt(), checkpointOptimal(), sft()])
     for (const c of listOf(planner, graph, 4)) {
@@ -84,7 +84,7 @@ test('what nothing leaves of is known to a few hundredths; values of a page each
     }
 })
 
-test('a deep chain is planned without what computes everything again and again', () => {
+test('a deep chain is planned without candidates that recompute everything repeatedly', () => {
   const graph = residualChain(150)
   const optimal = optimalOf(graph, machine)
   const [least, worthwhile] = [optimal.seconds(optimal.steps[0]!), optimal.seconds(optimal.leastWorthwhile)]

@@ -32,7 +32,7 @@ test('the worked example: used a b c b a in two pages, a leaves', () => {
   assert.equal(leaving(swapUntil(planned, ones(5), 3)), [[false], [false], []])
 })
 
-test('what cannot leave stays', () => {
+test('values that cannot leave stay', () => {
   const planned = [
     plannedStays(
       0,
@@ -88,7 +88,7 @@ const planned: fc.Arbitrary<readonly PlannedStays[]> = fc
     ),
   )
 
-test('from the least on every budget is met, below it none; a budget that everything fits moves nothing', () => {
+test('each budget from the smallest on is met, none below it; a budget that fits all values moves none', () => {
   fc.assert(
     fc.property(planned, (ts) => {
       const calls = ones(20)
@@ -104,7 +104,7 @@ test('from the least on every budget is met, below it none; a budget that everyt
   )
 })
 
-test('marking a gap never makes any call need more', () => {
+test('marking a gap never increases the need of a call', () => {
   fc.assert(
     fc.property(planned, fc.nat({ max: 8 }), fc.nat({ max: 3 }), (ts, which, gap) => {
       const t = ts[which % ts.length]!
@@ -127,7 +127,7 @@ const greedy = (): Candidate => {
   return made.right.next(false).value as Candidate
 }
 
-test('greedy swaps out the first k activations whole, and k is the least that meets the budget', () => {
+test('greedy swaps out the first k activations whole, with the least k that meets the budget', () => {
   const c = greedy()
   const calls = c.layout.calls.length
   const most = leastPages(c.layout.planned, calls)

@@ -89,7 +89,7 @@ test('planned stays: parameters for ever, fed from their source, small values to
   assert.equal(cell.values.map((v) => graph.values[v]!.name).slice(0, 2), ['a', 'ra'])
 })
 
-test('what is packed by lifetime has its own names, as far as it fills pages', () => {
+test('values packed by lifetime have their own names, as far as they fill pages', () => {
   const l = packedAs(layout(), 'tight')
   const { call, pages } = tightestCall(l.planned, l.calls.length)
   const held = heldAt(l, l.planned, call)
@@ -107,7 +107,7 @@ test('what is packed by lifetime has its own names, as far as it fills pages', (
     )
 })
 
-test('who holds the device at the worst call: all of it, largest first', () => {
+test('the values on the device at the worst call: all of them, largest first', () => {
   const l = layout()
   const { call, pages } = tightestCall(l.planned, l.calls.length)
   const held = heldAt(l, l.planned, call)

@@ -49,7 +49,7 @@ const besideOf = (plan: Plan, kind: string, layer: string): readonly string[] =>
   return plan.calls.slice(at + 1, plan.calls[at]!.beside?.until ?? at + 1).map((c) => `${c.kind} ${layerOf(c)}`)
 }
 
-test('a norm backward goes beside the weights of the layer behind it, and running statistics beside the next norm', () => {
+test("a norm's backward pass overlaps with the weight gradient of the layer behind it, running statistics with the next norm", () => {
   const plan = planned(2 ** 34)
   assert.equal(besideOf(plan, 'all_sums', 'stem.bn'), ['conv2d_bwd_weights a.conv', 'all_sums a.conv'])
   assert.equal(besideOf(plan, 'all_sums', 'shortcut.bn'), ['conv2d_bwd_weights b.conv'])
@@ -60,7 +60,7 @@ test('a norm backward goes beside the weights of the layer behind it, and runnin
   assert.ok(early(plan).length >= 6, `${early(plan).map(layerOf)}`)
 })
 
-test('each op comes once, and the step is no longer than in turn', () => {
+test('each op runs once, and the step takes at most the time of the serial order', () => {
   const inTurn = inCoreRows(graph, on)
   const ordered = withEarlyExchanges(graph, runsOf(graph, inTurn.segments), () => 1)!
   const ops = (runs: readonly { readonly ops: readonly number[] }[]): readonly number[] =>
@@ -71,7 +71,7 @@ test('each op comes once, and the step is no longer than in turn', () => {
   assert.ok(simulate(plan, on.link).makespanSeconds < before)
 })
 
-test('where nothing may be held for longer all goes in its turn, in the same memory as ever', () => {
+test('if no value may live longer, ops run in serial order, in the same memory', () => {
   const least = resident(inCoreRows(graph, on)).least
   const tight = planned(bytesOf(least))
   assert.ok(tight.peakPages <= least)
@@ -86,7 +86,7 @@ test('where nothing may be held for longer all goes in its turn, in the same mem
 })
 
 /** An exchange without independent ops is unmoved. */
-test('a chain of one norm has nothing that its statistics could go beside', () => {
+test('a chain of one norm has no op for its statistics to overlap with', () => {
   const chain = model([64, 3, 32, 32], seq(unit('a', 8), relu(), globalAvgPool('pool'), linear('head', 3)))
   const small = prepare(chain, on, { loss: crossEntropy })
   assert.ok(E.isRight(small))

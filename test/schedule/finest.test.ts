@@ -4,7 +4,8 @@ import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../dsl'
-import { type Staged, tryStage } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
+import { tryStage } from '../../src/stage/stage'
 import { compile, compileSegments } from '../../staging/compile'
 import { bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
@@ -51,7 +52,7 @@ const twoNorms = (): Graph => {
   return trained(s, s.conv(second, 'c3', 2, 3))
 }
 
-test('tiles for fewer and fewer pages: what they take falls, and what they compute is what whole values do', async () => {
+test('tiles for fewer pages take fewer pages, and compute the result of whole values', async () => {
   const graph = twoNorms()
   const on = machine('cpu')
   const whole = certain('it is legal')(
@@ -72,7 +73,7 @@ test('tiles for fewer and fewer pages: what they take falls, and what they compu
   assert.ok(worst <= 1, `${name}: ${worst} times what is allowed`)
 })
 
-test('loops of which no tile takes so few pages become two', () => {
+test('a loop whose smallest tile exceeds the pages becomes two loops', () => {
   const graph = twoNorms()
   const on = machines['v100-pcie-16g']!
   const whole = certain('it is legal')(
@@ -95,7 +96,7 @@ test('loops of which no tile takes so few pages become two', () => {
   assert.ok(counts[1]!.calls > counts[0]!.calls && counts[2]!.segments > counts[0]!.segments, JSON.stringify(counts))
 })
 
-test('how small tiles are is for the memory to say in which they are planned', () => {
+test('the size of tiles depends on the memory of their plan', () => {
   const graph = twoNorms()
   const refusal = (mostCalls: number) => {
     const method = { planner: () => right([].values()), finest: jointFinest }

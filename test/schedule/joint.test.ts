@@ -52,7 +52,7 @@ const outline = (
   return made.right.filter((s) => s.phase !== 'update').map((s) => `${s.phase} ${tilesOf(s.grid)}: ${text(s)}`)
 }
 
-test('results come in pieces, unless two rows of a gradient are added into one', () => {
+test('results are produced in pieces, unless two rows of a gradient are added into one', () => {
   const s = new Sketch([4, 2, 16, 16])
   const pads = { padTop: 3, padBottom: 3, padLeft: 3, padRight: 3 }
   const image = s.conv(s.image, 'c1', 4, 3)
@@ -64,7 +64,7 @@ test('results come in pieces, unless two rows of a gradient are added into one',
   for (const kind of ['reflect_pad_bwd', 'upsample_bwd']) assert.is(apart(kind), false, kind)
 })
 
-test('the worked example: loops end at norms, and make again what lies between them and what is kept', () => {
+test('the worked example: loops end at norms, and recompute the values between norms and kept values', () => {
   assert.equal(outline(twoNorms(), ['n1', 'r1', 'c2', 'n2', 'r2'], SMALL), [
     'forward 8: c1:conv2d n1:bn_stats',
     'forward 12: n1:bn_apply r1:relu c2:conv2d n2:bn_stats',
@@ -75,7 +75,7 @@ test('the worked example: loops end at norms, and make again what lies between t
   ])
 })
 
-test('what reads a large value beside an earlier loop joins that one', () => {
+test('an op that reads a large value joins an earlier loop with the same input', () => {
   const s = new Sketch([4, 2, 16, 16])
   const x = s.relu(s.norm(s.conv(s.image, 'c0', 4), 'n0'), 'r0')
   const halves = { strideH: 2, strideW: 2 }
@@ -91,12 +91,12 @@ test('what reads a large value beside an earlier loop joins that one', () => {
   ])
 })
 
-test('nothing goes: nothing runs again', () => {
+test('if no value leaves, no op is recomputed', () => {
   const ops = outline(twoNorms(), [], WHOLE).flatMap((line) => line.split(' ').slice(2))
   assert.is(new Set(ops).size, ops.length)
 })
 
-test('loops end where all that crosses is kept, too, where that is asked for', () => {
+test('with the option, loops also end where all crossing values are kept', () => {
   const s = new Sketch([4, 2, 16, 16])
   const first = s.relu(s.conv(s.image, 'c1', 4, 3, undefined, false), 'r1')
   const g = trained(s, s.relu(s.conv(first, 'c2', 4, 3, undefined, false), 'r2'))
@@ -106,7 +106,7 @@ test('loops end where all that crosses is kept, too, where that is asked for', (
   assert.ok(outline(g, ['c1', 'r1', 'c2'], { ...SMALL, cut: true }).length < cut.length)
 })
 
-test('a loop holds no more of weights and their gradients than it may, unless one op does; what has no weight of its own joins', () => {
+test('a loop holds at most its limit of weights and gradients, unless one op exceeds it; ops without weights join', () => {
   const s = new Sketch([4, 2, 16, 16])
   const conv = (x: Ref, layer: string): Ref => s.relu(s.conv(x, layer, 2, 3, undefined, false), `r${layer}`)
   const g = trained(s, conv(conv(conv(s.image, 'a'), 'b'), 'c'))
@@ -158,7 +158,7 @@ test('in a small part of its memory a network with norms is faster by far, in a 
   assert.ok(withJoint < 0.9 * without, `${withJoint} for ${without}`)
 })
 
-test('where no mixture fits, they are looked for however little the smallest tiles wait', () => {
+test('if no mixture fits, the joint search runs, however short the stalls of the smallest tiles', () => {
   const vgg = trainingGraph('vgg13', [128, 3, 224, 224])
   const plan = compile(vgg, { strategy: 'auto', machine, budgetBytes: mib(4012) })
   if (isLeft(plan)) throw new Error(renderError(plan.left))

@@ -39,7 +39,7 @@ const accepted = (graph: Graph, slots: number): void => {
   if (isLeft(plan)) assert.unreachable(JSON.stringify(plan.left))
 }
 
-test('random networks: the verifier accepts what is decided in any memory, and less memory never computes less', () => {
+test('random networks: the verifier accepts each decision, and less memory never computes less', () => {
   fc.assert(
     fc.property(recipes, (recipe) => {
       const graph = trainingOf(recipe)
@@ -56,7 +56,7 @@ test('random networks: the verifier accepts what is decided in any memory, and l
   )
 })
 
-test('the plan takes the seconds that the programme says, or a little less', () => {
+test('the plan takes the seconds of the dynamic programme, or slightly less', () => {
   for (const graph of [trainingGraph('resnet18', [8, 3, 64, 64]), trainingGraph('vgg16-features', [1, 3, 128, 128])]) {
     const optimal = optimalOf(graph, machine)
     for (const slots of spread(optimal.steps, 6)) {
@@ -135,7 +135,7 @@ test('repeated blocks are solved once: resnet152 takes fewer than seven tables i
   }
 })
 
-test('at every budget the refined plan is at least as fast as what is listed, and fits', () => {
+test('at each budget, the refined plan fits and is at least as fast as the listed candidates', () => {
   const graph = trainingGraph('resnet18', [16, 3, 128, 128])
   const optimal = optimalOf(graph, machine)
   for (const slots of spread(optimal.steps, 5)) {

@@ -24,7 +24,7 @@ const shapes = (objects: readonly object[]): number => {
 const on = machine('v100-pcie-16g')
 const graph = graphOf('resnet18', on, 16, 128)!
 
-test('an object that spreads another and adds to it is what the count finds', () => {
+test('the count finds objects that spread another one and add to it', () => {
   const attrs = Array.from({ length: 30 }, (_, i) => ({ eps: 1, count: i }))
   assert.is(shapes(attrs), 1)
   assert.ok(shapes(attrs.map((a, i) => ({ ...a, slope: i }))) > 1)
@@ -52,7 +52,7 @@ const lying = (of: Graph, strategy: string, budget: number): Plan => {
   return plan.right
 }
 
-test('so have calls, what they touch, and where that lies, of parameters that are at home', () => {
+test('calls with parameters at home, their operands and places have one hidden class each', () => {
   assert.ok(lying(graph, 'auto', 120).storages.some((s) => s.home !== undefined))
 })
 
@@ -60,7 +60,7 @@ test('and of tiles', () => {
   assert.ok(lying(graphOf('vgg11-features', on, 8, 128)!, 'tiled', 192).calls.some((c) => c.tile > 0))
 })
 
-test('lists that calls and segments have are of one kind, and where they may be empty of two, however hot what makes them is', () => {
+test('lists of calls and segments have one kind in V8, or two if they may be empty, however hot their function is', () => {
   for (let i = 0; i < 2; i++) compile({ ...graph }, { strategy: 'auto', machine: on, budgetBytes: mib(120) })
   const { calls, segments, graph: planned } = lying({ ...graph }, 'auto', 120)
   assert.is(shapes(planned.ops.map((op) => op.ins)), 1)

@@ -29,7 +29,7 @@ const CONVOLUTIONS_ONLY = ['swap:vdnn-conv', 'swap:superneurons', 'hybrid:supern
 const MOVES_NOTHING = ['sft', 'recompute:conv']
 const others = strategies.filter((s) => s !== 'in-core')
 
-test('resnet20-cifar, 34 MiB: so has every strategy that may move all activations; of the others the refusal names what stays', () => {
+test('resnet20-cifar, 34 MiB: each strategy that can move all activations has a plan; the others name the values that stay', () => {
   const graph = trainingGraph('resnet20-cifar', [16, 3, 32, 32])
   const half = halfOf(graph)
   for (const strategy of others)

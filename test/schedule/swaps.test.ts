@@ -72,7 +72,7 @@ const timingOf = (l: Layout, planned: readonly PlannedStays[], label: string) =>
   return t.timing?.find((x) => x !== undefined)
 }
 
-test('activations are what the forward pass makes and the backward pass reads, in order of production', () => {
+test('activations are computed by the forward pass and read by the backward pass, in order of production', () => {
   const l = inCoreLayout(five, machine)
   const all = activationsOf(l)
   assert.equal(
@@ -120,7 +120,7 @@ test('window, the worked example: uses a b c b a, window of two variables', () =
   assert.equal([b!.swapped, a!.swapped, a!.timing?.[0]?.swapInAt], [[false], [true], 3])
 })
 
-test('window: what enters it comes as far ahead as memory has room; a wider window keeps more', () => {
+test('window: values are prefetched as early as memory allows; a wider window keeps more', () => {
   assert.equal(
     windowSwaps(abcba, 100, 100).map((t) => t.swapped),
     [[false], [false], []],
@@ -138,7 +138,7 @@ test('window: what enters it comes as far ahead as memory has room; a wider wind
   )
 })
 
-test('room for what comes early is only given where no call until the use needs it', () => {
+test('a value is prefetched only into pages that no call before its use needs', () => {
   const tight = byHand(
     [
       plannedStays(0, 2, [
@@ -185,7 +185,7 @@ test('tflms: looking further ahead and a higher threshold never need less', () =
 
 // ---------------------------------------------------------------- paper 4
 
-test('dymem: a branch is through before the next begins', () => {
+test('dymem: a branch ends before the next one begins', () => {
   const s = new Sketch([1, 4, 8, 8])
   const a = s.conv(s.image, 'fork', 4)
   const [b1, c1] = [s.conv(a, 'b1', 4), s.conv(a, 'c1', 4)]
@@ -234,7 +234,7 @@ test('vdnn: while one layer runs backward, the next one that convolves gets its 
   assert.equal(timingOf(free!.layout, free!.fit(1000), 'c2'), { swapInAt: callAt(free!.layout, 'c3', 'conv2d_bwd_weights') })
 })
 
-test('vdnn-conv swapped what no convolution reads; vdnn++ tries thresholds, and every other one', () => {
+test('vdnn-conv swaps outputs that no convolution reads; vdnn++ tries thresholds and every other value', () => {
   const s = new Sketch([2, CHANNELS, 8, 8])
   const graph = trained(s, conv(s, s.maxPool(conv(s, s.image, 'a'), 'pool', 1), 'b'))
   const names = (planner: Planner) => candidates(planner, graph).map((c) => gone(c.layout, c.fit(1000)).map(([label]) => label))
@@ -245,7 +245,7 @@ test('vdnn-conv swapped what no convolution reads; vdnn++ tries thresholds, and 
   assert.is(candidates(vdnnPlus({ thresholds: false, halves: false })).length, 1)
 })
 
-test('superneurons: the cache lets go of the least recently used output of a convolution, only when it must', () => {
+test('superneurons: the cache evicts the least recently used output of a convolution, and only if memory is short', () => {
   const [c] = candidates(superneurons())
   assert.equal(gone(c!.layout, c!.fit(inCorePages)), [])
   assert.equal(gone(c!.layout, c!.fit(inCorePages - 1)), [['c1', 2]])
@@ -253,7 +253,7 @@ test('superneurons: the cache lets go of the least recently used output of a con
   assert.ok(gone(eager!.layout, eager!.fit(inCorePages)).length >= 4)
 })
 
-test('TFLMS levels of what runs again are those of where it runs: what it reads may leave until then', () => {
+test('TFLMS levels of recomputed ops are those of their second run: their inputs may leave until then', () => {
   const graph = trainingGraph('resnet18', [4, 3, 128, 128])
   const { droppable } = recomputableOf(graph, machine)
   const l = recomputing(graph, machine, droppable).layout()
@@ -269,7 +269,7 @@ test('TFLMS levels of what runs again are those of where it runs: what it reads 
   assert.ok(again > 10)
 })
 
-test('behind a slow link, the hybrid of TFLMS is faster than TFLMS by what it need not move', () => {
+test('on a slow link, the hybrid of TFLMS is faster than TFLMS by its saved transfers', () => {
   const graph = trainingGraph('resnet20-cifar', [128, 3, 32, 32])
   const { outBytesPerSecond, inBytesPerSecond } = named.link
   const slow = {

@@ -119,7 +119,7 @@ test('one link: swaps out follow one another, in the order in which their stays 
   )
 })
 
-test('what was saved and not written since is not saved again', () => {
+test('a saved value that was not written since is not saved again', () => {
   const t = plannedStays(
     0,
     1,
@@ -170,14 +170,14 @@ test('fed data is loaded from its source each time and never saved', () => {
   assert.is(tierBytes, 0)
 })
 
-test('many loads that begin with the step arrive in the order in which they are needed', () => {
+test('loads that begin with the step arrive in the order of their uses', () => {
   const bands = [0, 1, 2, 3].map((k) => ({ ...plannedStays(0, 1, [[k, k]], [], { kind: 'fed' }), from: k, to: k + 1 }))
   const { residencies } = scheduled(bands, ones(4), 10)
   const t = simulate(planWith(residencies, ones(4), { 0: 'fed' }), PAGE_A_SECOND)
   assert.equal(t.stallSeconds, { memory: 0, data: 1 }, 'only the first band is waited for')
 })
 
-test('parts side by side that come and go together are one copy', () => {
+test('adjacent parts that move together are one copy', () => {
   const side = [0, 2, 4].map((from) => ({
     ...plannedStays(
       0,
@@ -224,7 +224,7 @@ test('a swap out starts when the last write is over, though the pages are still 
   assert.equal(residencies[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, swapOut: { start: 2 }, tierOffset: 0 })
 })
 
-test('a planner may say when: a swap out is waited for by a point, a swap in starts at one and holds its pages', () => {
+test('a planner can set the points: the wait of a swap out, and the start of a swap in with its pages', () => {
   const timed = { ...example[0]!, timing: [{ swappedOutBy: 3, swapInAt: 3 }] }
   const { residencies } = scheduled([timed, example[1]!], ones(7), 6)
   assert.equal([residencies[0]!.release, residencies[1]!.acquire, residencies[1]!.swapIn], [3, 3, { ready: 6, from: 'tier' }])
@@ -432,7 +432,7 @@ const IN_TWO: Link = {
   beyond: { ...PAGE_A_SECOND, outBytesPerSecond: bytesOf(1) / 2, inBytesPerSecond: bytesOf(1) / 2 },
 }
 
-test('host memory goes to what is away for a shorter time, the rest lies on the disk, and each has its rate', () => {
+test('host memory holds values that are away for a shorter time, the disk the others, each at its rate', () => {
   const planned = [
     plannedStays(
       0,
@@ -488,7 +488,7 @@ test('host memory goes to what is away for a shorter time, the rest lies on the 
   )
 })
 
-test('every schedule over memory and disk: neither holds more than it has, and none of its parts lies in both', () => {
+test('each schedule over memory and disk: neither exceeds its size, and no part is in both', () => {
   fc.assert(
     fc.property(cases, fc.nat({ max: 12 }), fc.nat({ max: 8 }), ({ planned, seconds }, extra, pages) => {
       const calls = callsOf(seconds)
@@ -532,7 +532,7 @@ test('every schedule: budget kept at every call, stays covered, saves after writ
   )
 })
 
-test('a schedule exists exactly from leastPages on, and that is what is held when nothing moves early', () => {
+test('a schedule exists exactly from leastPages on, which is its peak without prefetching', () => {
   fc.assert(
     fc.property(cases, ({ planned, seconds }) => {
       const calls = callsOf(seconds)

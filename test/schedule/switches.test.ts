@@ -12,12 +12,14 @@ import { inCoreLayout } from '../../staging/schedule/incore'
 import { strategies } from '../../staging/planner/strategies'
 import { leastPages } from '../../staging/schedule/stays'
 import { simulate } from '../../staging/sim/simulate'
-import { GATE, gateTest } from '../full'
+import { FULL, GATE, gateTest } from '../full'
 
 const on = machine('v100-pcie-16g')
 
 /** Shares of the in-core memory. */
-const SHARES = process.env['SPILLWAY_FULL'] ? [0, 0.4, 0.6, 0.8] : [0, 0.6]
+const SHARES = FULL ? [0, 0.4, 0.6, 0.8] : [0, 0.6]
+/** Effort of `auto`. */
+const EFFORT = GATE ? 5 : 0.3
 
 /** A method's results for a network at several budgets: its least memory, then seconds. */
 const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: string, method: Method): string => {
@@ -29,6 +31,7 @@ const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: strin
       method,
       machine: on,
       budgetBytes: bytesOf(Math.max(1, Math.floor(share * most))),
+      effort: EFFORT,
     })
     if (!isLeft(plan)) return simulate(plan.right, on.link).makespanSeconds.toPrecision(6)
     return plan.left.tag === 'BudgetInfeasible' ? `from ${plan.left.smallestBytes}` : `refused: ${plan.left.tag}`

@@ -77,7 +77,7 @@ test('under a third of its memory, the search lays few plans out', () => {
   }
 })
 
-test('the machine is asked once for a call over whole values, however many schedules contain it', () => {
+test('the machine times a call over whole values once for all schedules', () => {
   const graph = trainingGraph('resnet18', [4, 3, 64, 64])
   for (const strategy of ['checkpoint:optimal', 'checkpoint:sqrt', 'hybrid:tflms']) {
     const { work, asked } = planned(graph, strategy, inCorePages(graph))

@@ -153,7 +153,7 @@ test('the search finds a plan that is faster than all seeds', () => {
   assert.ok(seed < Infinity && best < 0.9 * seed, `${best} seconds, ${seed} by the best seed`)
 })
 
-test('where a step hardly takes longer than its compute, nothing is looked for', () => {
+test('if a step takes little longer than its compute, nothing is searched', () => {
   const compute = computeSeconds(inCoreLayout(graph, machine))
   assert.is(refine(graph, machine, pagesIn(graph, 2), 1.005 * compute).next().done, true)
 })

@@ -81,7 +81,7 @@ test('a plan that is no training step has no explanation', () => {
   assert.is(explained(plan, machine), null)
 })
 
-test('the model tells by how much it is wrong for the plan of another strategy', () => {
+test('the model reports its error for the plan of another strategy', () => {
   const e = explained(planned({ strategy: 'swap:vdnn-all', budgetBytes: 2 * budgetBytes }), machine)!
   assert.ok(e.seconds < 0.9 * e.simulatedSeconds)
   const text = explanationText(e)

@@ -33,7 +33,7 @@ test('units hold each small weight and each momentum once, in storages of at mos
   assert.is(problemOf(graph, withoutTier(machine)).units.length, 0)
 })
 
-test('a step whose small parameters take half of the budget leaves them in the lower tier', () => {
+test('a step whose small parameters take half of the budget keeps them in the lower tier', () => {
   const budgetBytes = mib(24)
   assert.ok(2 * persistentBytes > budgetBytes)
   const plan = compile(graph, { strategy: 'auto', machine, budgetBytes, effort: 0.5 })

@@ -27,7 +27,7 @@ const gradient = (rows: number): CallShapes => ({
   outs: [weight, [1024]],
 })
 
-test('the gradient of a weight wants, over whatever image, what the same weight wanted over another', () => {
+test('the scratch of a weight gradient is the same for any image size', () => {
   const asked = askedScratch('2080ti', 'fp32')
   const whole = asked('conv2d_bwd_weights', window, gradient(32))!
   assert.ok(whole > 36 * MIB && whole < 40 * MIB, `${whole / MIB} MiB`)
@@ -36,7 +36,7 @@ test('the gradient of a weight wants, over whatever image, what the same weight 
   assert.is(workspace('conv2d_bwd_weights', window, gradient(20)), whole)
 })
 
-test('other windows, weights, calls and machines were not asked: the op table bounds their scratch', () => {
+test('windows, weights, calls and machines without a measured answer use the bound of the op table', () => {
   const asked = askedScratch('2080ti', 'fp32')
   const odd: CallShapes = { ...gradient(20), outs: [[1024, 1023, 3, 3], [1024]] }
   assert.is(asked('conv2d_bwd_weights', window, odd), undefined)

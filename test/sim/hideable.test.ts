@@ -5,7 +5,7 @@ import { largestFlow, mostHiddenSeconds } from '../../bench/hideable'
 import type { Op } from '../../staging/graph/graph'
 import { callsOf, planWith } from '../schedule/steps'
 
-test('flows by hand: shared room, room of one alone, and a way back over what flows already', () => {
+test('flows by hand: shared capacity, capacity of one alone, and a path back over an existing flow', () => {
   assert.is(
     largestFlow([3, 2], [4], () => true),
     4,

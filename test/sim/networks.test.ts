@@ -27,7 +27,7 @@ test('a sum is sent twice but for its own part, statistics and few elements to a
   near(exchangeSeconds(ethernet, 'all_sum', 8, 100, 400), 6e-5 + 1e-6)
 })
 
-test('messages that go straight to all others are under way together', () => {
+test('messages that are sent directly to all others overlap', () => {
   const direct = { bytesPerSecond: 1e11, latencySeconds: 5e-6, messageSeconds: 1e-6 }
   near(exchangeSeconds(direct, 'all_moments', 2, 1, 0), 5e-6)
   near(exchangeSeconds(direct, 'all_moments', 8, 1, 0), 11e-6)
@@ -55,7 +55,7 @@ const planFor = (ranks: number, network?: NetworkName): Planned => {
 
 const computing = ({ plan }: Planned): number => plan.calls.reduce((n, c) => n + (c.kind.startsWith('all_') ? 0 : c.seconds), 0)
 
-test('an exchange in its turn goes before what is under way beside computing', () => {
+test('an exchange in order precedes exchanges beside compute', () => {
   const { plan, timeline } = planFor(4, 'ethernet-25g')
   const all = timeline.spans.filter((s) => s.stream === 'ranks')
   assert.is(all.length, plan.calls.filter((c) => c.beside).length)
@@ -65,7 +65,7 @@ test('an exchange in its turn goes before what is under way beside computing', (
   assert.ok(stretched.length > 0)
 })
 
-test('a plan over a network takes what its exchanges take on it, and the same memory', () => {
+test('a plan over a network takes the time of its exchanges there, and the same memory', () => {
   const [bare, over] = [planFor(4), planFor(4, 'infiniband-100g')]
   const { calls, graph } = over.plan
   const expected = calls.reduce((n, c) => {

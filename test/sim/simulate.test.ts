@@ -46,7 +46,7 @@ const away = (pages: number, back: number): UnpagedResidency[] => [
   { storage: 0, from: 0, to: pages, acquire: back, release: 4, swapIn: { ready: 3, from: 'tier' }, tierOffset: 0 },
 ]
 
-test('what is begun early goes before what is under way beside computing, and one in its turn behind it', () => {
+test('an early exchange precedes exchanges beside compute, and one in order follows them', () => {
   const calls = callsOf([0, 0, 1, 1, 1]).map((c, i) => {
     if (i === 0) return { ...c, kind: 'all_sums', attrs: { ranks: 2, beside: 1 }, beside: { until: 5, seconds: 5 } }
     if (i === 1) return { ...c, kind: 'all_moments', attrs: { ranks: 2, count: 1 }, beside: { until: 4, seconds: 3 } }
@@ -133,7 +133,7 @@ test('of copies that start at one point the one that is waited for first runs fi
   assert.equal(t.stallSeconds, { memory: 0, data: 0 })
 })
 
-test('memory over time: parameters throughout, the rest as it comes and goes, and never more than the peak', () => {
+test('memory over time: parameters always, other values while they live, and at most the peak', () => {
   const residencies: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 4, acquire: 0, release: 3 },
     { storage: 1, from: 0, to: 2, acquire: 0, release: 1 },

@@ -28,9 +28,9 @@ const skipping = () => {
 }
 const planes = (bytes: number): number => bytes / 1024
 
-test('a skip leaves where it is made and comes where it is read; nothing pays for it between', () => {
+test('a skip leaves after its op and returns before its reader; ops between do not hold it', () => {
   const p = skipping()
-  const crossing = (i: number, j: number): number => planes(p.stretch(i, j).crossingBytes)
+  const crossing = (i: number, j: number): number => planes(p.span(i, j).crossingBytes)
   const layers = p.ops.map((ops) => ops.map((o) => o.layer).join())
   assert.equal(layers, ['c0', 'r0', 'pool', 'c1', 'r1', 'up', 'join'])
   // r0 of 4 planes leaves once; pool reads it, a plane of 4 quarters leaves.
@@ -42,10 +42,10 @@ test('a skip leaves where it is made and comes where it is read; nothing pays fo
   assert.is(crossing(0, 6), 0)
 })
 
-test('a rectifier takes the place of what is made in its tile, and not of what comes from outside', () => {
+test('a rectifier works in place on values of its tile, not on values from outside', () => {
   const p = skipping()
   const held = (i: number, j: number): readonly number[] => {
-    const s = p.stretch(i, j)
+    const s = p.span(i, j)
     return [planes(s.workBytes), planes(s.bandBytes)]
   }
   // c0: the image and what it makes, which leaves as r0.
@@ -54,9 +54,9 @@ test('a rectifier takes the place of what is made in its tile, and not of what c
   assert.equal(held(3, 4), [1 + 2 + 2, 1 + 2])
 })
 
-test('tiles side by side share bands of what outlives them, so that narrow tiles need not be small ones', () => {
+test('tiles side by side share bands of values that outlive them, so narrow tiles can be high', () => {
   const p = skipping()
-  const s = p.stretch(0, 2)
+  const s = p.span(0, 2)
   const limitBytes = s.bandBytes / 4
   const found = segmentCost(p, 0, 2, { limitBytes, secondsPerCrossingByte: 0, bandsOnly: false })!
   const { H, W } = found.grid

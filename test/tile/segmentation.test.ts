@@ -57,7 +57,7 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
       crossingBytes: j === ds.length - 1 ? 0 : ds[j]!.crossing,
     }
   }
-  return { pieces, stretch, passing: stretch, forwards: 2, launchSeconds: 0.01 }
+  return { pieces, span: stretch, passing: stretch, forwards: 2, launchSeconds: 0.01 }
 }
 
 /** Every way to cut n pieces. */
@@ -90,7 +90,7 @@ test('no way to cut costs less than the one chosen', () => {
         for (const s of chosen)
           if (tilesOf(s.grid) > 1) {
             assert.is(p.pieces[s.from]!.run, p.pieces[s.to - 1]!.run, 'tiles stay inside a run')
-            assert.ok(p.stretch(s.from, s.to - 1).workBytes <= limitBytes * tilesOf(s.grid))
+            assert.ok(p.span(s.from, s.to - 1).workBytes <= limitBytes * tilesOf(s.grid))
           }
       },
     ),
@@ -108,7 +108,7 @@ test('two 3x3 convolutions: the first pays a halo of two rows for each further t
   const g = trained(s, s.relu(s.conv(s.relu(s.conv(s.image, 'a', 8), 'ra'), 'b', 8), 'rb'))
   const costs = opCosts(g, machine)
   const p = piecesOf(g, costs, LAUNCH)
-  const all = p.stretch(0, p.pieces.length - 1)
+  const all = p.span(0, p.pieces.length - 1)
   const at = (layer: string, phase: string): number =>
     g.ops.filter((o) => o.layer === layer && o.phase === phase).reduce((n, o) => n + costs[o.id]!.seconds, 0)
   // Everything before b's window: a and its rectifier, forward twice and backward once.
@@ -117,7 +117,7 @@ test('two 3x3 convolutions: the first pays a halo of two rows for each further t
   assert.ok(Math.abs(all.haloH - (expected * 2) / 100) < 1e-12)
   assert.ok(Math.abs(all.haloW - (expected * 2) / 50) < 1e-12)
   const last = p.pieces.length - 1
-  assert.is(p.stretch(last, last).haloH, 0)
+  assert.is(p.span(last, last).haloH, 0)
 })
 
 test('a longer stretch costs and holds more; nothing is tiled beyond its smallest image', () => {
@@ -127,7 +127,7 @@ test('a longer stretch costs and holds more; nothing is tiled beyond its smalles
   const p = piecesOf(trained(s, x), opCosts(trained(s, x), machine), LAUNCH)
   const n = p.pieces.length
   for (let i = 1; i < n; i++) {
-    const [longer, shorter] = [p.stretch(i - 1, n - 1), p.stretch(i, n - 1)]
+    const [longer, shorter] = [p.span(i - 1, n - 1), p.span(i, n - 1)]
     assert.ok(
       longer.forwardSeconds > shorter.forwardSeconds && longer.workBytes >= shorter.workBytes && longer.haloH >= shorter.haloH,
     )

@@ -189,7 +189,7 @@ test('a value pooled twice, directly and through a convolution, keeps its gradie
   for (const over of [grid(1, 2, 1), grid(1, 3, 2)]) verified(g, segmentsOf(g, groupsOf(g, [pooled], [over])))
 })
 
-test('an update comes after the last op that touches its weight or gradient, in whatever segment', () => {
+test('an update follows the last op that touches its weight or gradient, in any segment', () => {
   for (const g of [chain(), residual(), normed()])
     for (const at of [[], [2], [2, 4]])
       for (const over of [UNTILED, grid(1, 2, 1)]) {
@@ -270,7 +270,7 @@ test('a skip is not overwritten while its block still needs it', () => {
   assert.ok(taken.includes('forward sum:add over c1'))
 })
 
-test('in tiles: not over what holds a wider halo, not over what is kept', () => {
+test('in tiles, an op does not overwrite values with a wider halo or kept values', () => {
   const g = residual()
   const tiled = segmentsOf(g, groupsOf(g, [6], [grid(1, 4, 1), grid(1, 4, 1)]))
   const forward = inPlace(g, tiled.slice(0, 1))

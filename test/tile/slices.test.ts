@@ -49,7 +49,7 @@ test('the worked example: two 3x3 convolutions over ten rows in two tiles', () =
   })
 })
 
-test('backwards the pieces of dy are disjoint and what they reach is added', () => {
+test('in the backward pass, pieces of dy are disjoint and their results are added', () => {
   const g = threeConvs()
   const run = ['c2:conv2d_bwd_weights', 'c2:conv2d_bwd_data', 'c1:conv2d_bwd_weights', 'c1:conv2d_bwd_data']
   const r = sliced(g, run, grid(1, 2, 1), ['c0.grad', 'c2.weight.grad', 'c2.bias.grad'])
@@ -114,7 +114,7 @@ test('a 1x1 convolution passes gradients on without overlap: they are written, n
   })
 })
 
-test('a stride wider than the window leaves rows that no tile reaches: they are zeroed, so they merge by sums', () => {
+test('a stride wider than the window leaves rows without a tile: they are zeroed and merge by sums', () => {
   const s = new Sketch([1, 2, 10, 10])
   const g = trained(s, s.conv(s.conv(s.image, 'c0', 3, 1), 'c1', 3, 1, { strideH: 2, strideW: 2 }))
   const r = sliced(g, ['c1:conv2d_bwd_data'], grid(1, 2, 1), ['c0.grad'])
@@ -147,7 +147,7 @@ test('stride, dilation and asymmetric padding', () => {
   ])
 })
 
-test('a ceil window ends at the image, and so does its gradient', () => {
+test('a ceil window and its gradient end at the image', () => {
   const s = new Sketch([1, 2, 10, 10])
   const g = trained(s, s.conv(s.maxPool(s.conv(s.image, 'c', 2), 'p', 3, { strideH: 2, strideW: 2, ceil: 1 }), 'd', 2))
   const r = sliced(g, ['p:max_pool'], grid(1, 1, 5), ['p'])
@@ -189,7 +189,7 @@ const residual = (): Graph => {
   return trained(s, s.relu(s.op('add', {}, [y, x], 'sum'), 'r2'))
 }
 
-test('a value that two ops read is made for both: the hull of what they touch', () => {
+test('a value with two readers is computed for both: the hull of their ranges', () => {
   const g = residual()
   const r = sliced(g, ['c0:conv2d', 'c1:conv2d', 'r1:relu', 'c2:conv2d', 'sum:add', 'r2:relu'], grid(1, 3, 1), ['r2'])
   assert.equal(ranges(g, r.body, 'sum:add', 'c0'), [
@@ -316,7 +316,7 @@ test('statistics merge moments, sums add, pooled means add over tiles of the ima
   ])
 })
 
-test('what the loss and its gradient read are the same disjoint pieces', () => {
+test('the loss and its gradient read the same disjoint pieces', () => {
   const s = new Sketch([1, 2, 9, 4])
   const g = trained(s, s.conv(s.image, 'c', 3), 'cross-entropy')
   const r = sliced(g, ['c:conv2d', 'loss:softmax_xent', 'loss:softmax_xent_bwd', 'c:conv2d_bwd_weights'], grid(1, 4, 1), [
@@ -368,7 +368,7 @@ test('a sum that is read before all tiles have added to it', () => {
   assert.is(dy.why, 'reads the sum of n over the tiles: begin a new segment before it')
 })
 
-test('an op that nobody needs', () => {
+test('an op without readers is refused', () => {
   assert.equal(refused(threeConvs(), ['c1:conv2d', 'c2:conv2d'], grid(1, 2, 1), ['c1']), {
     layer: 'c2',
     dim: 'B',
@@ -441,7 +441,7 @@ const metBy = (l: Layer, rows: Range, extent: number): Range => {
   return [Math.min(...met), Math.max(...met) + 1]
 }
 
-test('chains of windows meet the rows that brute force meets, forwards and backwards', () => {
+test('chains of windows touch the rows of a brute-force search, forward and backward', () => {
   let compared = 0
   fc.assert(
     fc.property(

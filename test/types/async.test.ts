@@ -12,7 +12,7 @@ const asyncPrelude = planPrelude.replace(FROM, TO)
 const direct = (call: string): string =>
   `import { conv2d, model, relu, seq } from '../../dsl'
 import { stageAsync } from '../../src/stage/async'
-import type { Staged } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/staged'
 const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), relu()))
 declare const signal: AbortSignal
 ${call}`
@@ -44,7 +44,7 @@ for (const [i, c] of looked.entries())
 
 for (const i of taken.keys()) test(`taken as by stage (${i})`, () => assert.equal(checked.errors(`legalAsync${i}`), []))
 
-test('a signal, or perhaps one, stands beside the other options', () => {
+test('an abort signal, or undefined, is accepted beside the other options', () => {
   assert.equal(checked.errors('signal'), [])
   assert.equal(checked.errors('maybe'), [])
   assert.is(checked.errors('wrong').length, 1)

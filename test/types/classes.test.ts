@@ -44,7 +44,7 @@ test('options that there are not are refused', () => {
   assert.match(checked.errors('size').join('\n'), /layer 'fc' \(linear\): .*0/)
 })
 
-test('what an editor shows of one names it', () => {
+test('the type of a network class shows its name in an editor', () => {
   assert.match(checked.hover('legal', 'ten ='), /output: \[8, 10, 1, 1\];/)
   assert.match(checked.hover('legal', 'a: ['), /const a: \[8, 10, 1, 1\]/)
 })

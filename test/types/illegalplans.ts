@@ -10,7 +10,8 @@ export const planPrelude = `import {
   repeat, rmsprop, upsample, convTranspose2d, groupNorm, instanceNorm, layerNorm, pixelLinear, localResponseNorm, sigmoid, l1, concat,
   scaled, fromBytes, prelu,
 } from '../../dsl'
-import { stage as stageOn, type StageKeys, type StageOptions } from '../../src/stage/stage'
+import { stage as stageOn } from '../../src/stage/stage'
+import type { StageKeys, StageOptions } from '../../src/stage/stageoptions'
 import type { CheckedOptions, Conv2dOptions, LayerNames, Model, NamesIn, Net, Trainable } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
 const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>, M> & object>(m: M, o: CheckedOptions<M, O, StageKeys>) =>

@@ -9,7 +9,8 @@ import { errorText } from '../../src/errors/errors'
 import { elaboratedFor } from '../../src/stage/identity'
 import { moduleText, openModule, type PlanModule } from '../../src/stage/planmodule'
 import { tryRun } from '../../src/train/run'
-import { type StageOptions, tryStage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { FULL } from '../full'
 import { check, type Programs, runProgram } from './checker'
 import { refusedPlan } from './refusal'
@@ -164,7 +165,7 @@ const programs: Programs = Object.fromEntries([
 const checked = check(programs)
 const moduleOf = (module: string): PlanModule => runProgram(text(module))['plan'] as PlanModule
 
-test('a module is accepted beside the model that it was staged for, and gives its plan back', () => {
+test('a plan module compiles beside the model that it was staged for, and returns its plan', () => {
   assert.equal(
     ['tiled', 'swapped', 'frozen', 'large device'].flatMap((name) => checked.errors(name)),
     [],

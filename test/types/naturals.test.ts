@@ -67,7 +67,7 @@ test('parity and wholeness', () => {
   assert.is(checked.typeOf('numbers', 'odd'), '[true, false, true, false]')
   assert.is(checked.typeOf('numbers', 'whole'), '[true, true, false, false, false, false, true]')
 })
-test('the committed digit tables are what the generator writes', () => {
+test('the committed digit tables equal the output of the generator', () => {
   assert.is(readFileSync(join(__dirname, '../../dsl/numbers/tables.ts'), 'utf8'), tablesText())
 })
 

@@ -27,7 +27,7 @@ export const later = stageAsync(net, { strategy: 'pools', machine: 'lab-24g' })`
 
 test('declared names compile', () => assert.equal(checked.errors('declared'), []))
 
-test('others do not, and what is near is named', () => {
+test('names that are not registered are refused, with the nearest registered name', () => {
   assert.equal(checked.errors('strategy'), [
     `Type '"pool"' is not assignable to type 'keyof Strategies | undefined'. Did you mean '"pools"'?`,
   ])

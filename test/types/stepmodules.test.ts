@@ -8,7 +8,8 @@ import { asTrainable, type InputOverride, type Trainable, type TrainingStep } fr
 import { errorText } from '../../src/errors/errors'
 import { elaboratedFor } from '../../src/stage/identity'
 import { moduleText, openModule, type PlanModule } from '../../src/stage/planmodule'
-import { type StageOptions, tryStage } from '../../src/stage/stage'
+import type { StageOptions } from '../../src/stage/stageoptions'
+import { tryStage } from '../../src/stage/stage'
 import { tryRun } from '../../src/train/run'
 import { zooEntry } from '../../src/zoo'
 import { FULL } from '../full'
@@ -168,7 +169,7 @@ const programs: Programs = Object.fromEntries([
 const checked = check(programs)
 const moduleOf = (module: string): PlanModule => runProgram(WHOLE + module)['plan'] as PlanModule
 
-test('a module is accepted beside the step that it was staged for, and gives its plan back', () => {
+test('a plan module compiles beside the step that it was staged for, and returns its plan', () => {
   for (const p of ['plain', 'run', 'byHand', 'resized', 'zoo']) assert.equal(checked.errors(p), [], p)
   for (const module of [plain, byHand]) {
     const opened = openModule(own, moduleOf(module))

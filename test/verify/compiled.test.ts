@@ -30,7 +30,7 @@ const mustVerify = (plan: Plan): void => {
   if (isLeft(v)) throw new Error(renderError(v.left))
 }
 
-test('every strategy makes plans that verify', () => {
+test("each strategy's plans pass the verifier", () => {
   fc.assert(
     fc.property(cases, fc.constantFrom(...strategies), ({ recipe }, strategy) => {
       const plan = compile(trainingOf(recipe), { strategy, budgetBytes: mib(32), machine })

@@ -41,7 +41,7 @@ const withCall = (plan: Plan, at: number, by: (c: Call) => Call): Plan => ({
   calls: plan.calls.map((c, i) => (i === at ? by(c) : c)),
 })
 
-test('plans with exchanges beside computing verify, whatever leaves the device, and come back from their files', () => {
+test('plans with exchanges beside compute pass the verifier with any transfers, and are restored from their files', () => {
   for (const plan of [kept, planned('swap:greedy', 0.8), planned('checkpoint:sqrt')]) {
     assert.ok(plan.calls.filter((c) => c.beside).length > 4)
     for (const c of plan.calls) assert.ok(c.beside ? c.attrs['beside'] === 1 || mayBeginEarly(c) : c.attrs['beside'] !== 1)
@@ -54,7 +54,7 @@ test('plans with exchanges beside computing verify, whatever leaves the device, 
   }
 })
 
-test('who is not waited for, or too late, is refused', () => {
+test('an exchange without a wait, or with a late one, is refused', () => {
   const at = first(kept)
   const { beside } = kept.calls[at]!
   const until = (point: number): Plan => withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: point } }))
@@ -66,7 +66,7 @@ test('who is not waited for, or too late, is refused', () => {
   assert.match(refusal(other), /^structure: \w+ cannot run concurrently$/)
 })
 
-test('what begins early is waited for before anyone touches it, or goes in its turn', () => {
+test('an early exchange is waited for before its values are used, or runs in order', () => {
   const at = first(kept, true)
   const { beside } = kept.calls[at]!
   const late = withCall(kept, at, (c) => ({ ...c, beside: { ...beside!, until: beside!.until + 1 } }))

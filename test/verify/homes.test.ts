@@ -42,7 +42,7 @@ const residencies = (p: MutablePlan, label: string) => p.residencies.filter((r) 
 /** The residency of its update: the one that goes home. */
 const updated = (p: MutablePlan, label: string) => residencies(p, label).find((r) => r.swapOut)!
 
-test('weights come from their homes, and only what was written goes back', () => {
+test('weights are loaded from their homes, and only written ones are saved back', () => {
   for (const label of ['a.weight', 'b.weight', 'c.weight']) {
     const all = residencies(plan(), label)
     assert.ok(all.length >= 1 && all.every((r) => r.swapIn?.from === 'tier'), label)

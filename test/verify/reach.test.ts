@@ -95,7 +95,7 @@ const inPiece =
   (i: number): boolean =>
     lo <= i && i < hi
 
-test('a piece needs, and is given, the hull of what its iterations meet', () => {
+test('a piece needs, and gets, the hull of the ranges of its iterations', () => {
   fc.assert(
     fc.property(pieces, ({ relation: r, piece }) => {
       const met = metBy(r, range(r.iterations).filter(inPiece(piece)))
@@ -111,7 +111,7 @@ test('a piece needs, and is given, the hull of what its iterations meet', () => 
   )
 })
 
-test('what is final after a piece is met by no iteration outside it', () => {
+test('values that are final after a piece are touched by no iteration outside it', () => {
   let found = 0
   fc.assert(
     fc.property(pieces, ({ relation: r, piece }) => {

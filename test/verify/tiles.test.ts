@@ -18,7 +18,7 @@ const moved =
     allResident(p)
   }
 
-test('the plans by hand are valid, with pages that come and go and with pages that stay', () => {
+test('the plans by hand are valid, with pages that move and with permanent pages', () => {
   for (const plan of [tiledPlan, normPlan, swapPlan, tiled, norm, inPlace]) assert.ok(isRight(verify(plan())))
 })
 

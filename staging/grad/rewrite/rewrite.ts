@@ -29,8 +29,8 @@ export const readersOf = (ops: readonly Op[]): ReadonlyMap<ValueId, readonly Op[
 const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op[]): ElaboratedStep => {
   const used = new Set(ops.flatMap((o) => [...o.ins, ...o.outs]))
   const made = values.filter((v) => v.role === 'activation' || v.role === 'stat')
-  const gone = new Set(made.filter((v) => !used.has(v.id)).map((v) => v.id))
-  const kept = values.filter((v) => !gone.has(v.id))
+  const dropped = new Set(made.filter((v) => !used.has(v.id)).map((v) => v.id))
+  const kept = values.filter((v) => !dropped.has(v.id))
   const ordered = [...kept.filter((v) => v.role !== 'target'), ...kept.filter((v) => v.role === 'target')]
   const numbers = new Map(ordered.map((v, id) => [v.id, id]))
   const at = (v: ValueId): ValueId => numbers.get(v)!

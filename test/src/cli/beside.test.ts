@@ -70,7 +70,7 @@ const LONG = trainFor(3000)
 const WARNED =
   /warning: the type check of the model file reports:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/
 
-test('a fault is told on stderr with its place, and the command goes on', () => {
+test('a type error is printed on stderr with its place, and the command continues', () => {
   const project = projectOf({ compiler: { text: FAULT } })
   const { code, out, err } = spillwayIn(project, ...LONG, '--json')
   assert.is(code, 0, err)
@@ -85,14 +85,14 @@ test("a project's own compiler is asked: what it says stands there in its words"
   if (err !== '') assert.match(err, WARNED)
 })
 
-test('who does not answer is not waited for, and leaves nothing', () => {
+test('a type check without an answer is not waited for, and leaves no process', () => {
   const project = projectOf({ compiler: { text: 'setTimeout(() => {}, 3_600_000)\n' } })
   const { code, err } = spillwayIn(project, ...TRAIN)
   assert.equal([code, err], [0, ''])
   assert.equal(readdirSync(join(project, 'node_modules', '.cache', 'spillway')), [])
 })
 
-test('who is killed leaves no compiler running', async () => {
+test('a killed command leaves no compiler running', async () => {
   const project = projectOf({ compiler: { text: "require('fs').writeFileSync('pid', String(process.pid)); for (;;);\n" } })
   const child = spawn(process.execPath, [join(root, 'scripts', 'spillway.js'), ...LONG], { cwd: project, stdio: 'ignore' })
   const told = join(project, 'node_modules', '.cache', 'spillway', 'pid')
@@ -114,7 +114,7 @@ test('who is killed leaves no compiler running', async () => {
   await until(() => !runs(compiler))
 })
 
-test('a command that fails says so in its own words', () => {
+test('a command that fails prints its own error', () => {
   const { code, err } = spillwayIn(
     projectOf({ compiler: { text: FAULT } }),
     ...TRAIN,

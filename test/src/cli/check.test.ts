@@ -40,7 +40,7 @@ const file = (name: string, text: string): string => {
 }
 const check = (name: string, ...args: readonly string[]): Said => spillwayIn(folder, 'check', name, ...args)
 
-test('a right file: what it is, by which compiler, and what it takes', () => {
+test('a valid file: check prints its kind, compiler and needs', () => {
   const { code, out, err } = check(file('right.ts', right))
   assert.is(code, 0, err)
   assert.equal(
@@ -66,7 +66,7 @@ test('a wrong shape is refused with line, column and words, and nothing is left 
   )
 })
 
-fullTest('an import that there is not is told with its place', () => {
+fullTest('a missing import is reported with its place', () => {
   const { code, err } = check(file('import.ts', right.replace('relu, seq', 'reluu, seq')))
   assert.is(code, 2)
   assert.match(err, /import\.ts:1:\d+: .*reluu/)
@@ -86,14 +86,14 @@ fullTest('JavaScript files of both kinds of module are checked, too', () => {
   assert.match(err, /wrong\.mjs:3:\d+: .*two values are named 'h'/)
 })
 
-gateTest('what types cannot see is found by staging: a budget that is too small ends with 3', () => {
+gateTest('staging finds faults that types cannot: a budget that is too small ends with 3', () => {
   file('right.cjs', script)
   const { code, out } = check('right.cjs', '--budget', '2MiB', '--strategy', 'in-core')
   assert.equal([code, out.error.tag], [3, 'BudgetInfeasible'])
   if (FULL) assert.is(check('right.cjs', '--budget', '64MiB').code, 0)
 })
 
-gateTest('an exception of the file itself is told with its place', () => {
+gateTest('an exception of the file is reported with its place', () => {
   const { code, err } = check(
     file('throws.ts', `const n: number = Number('7')\n\nif (n > 3) throw new Error('not today')\nexport default n\n`),
   )

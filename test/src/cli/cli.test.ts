@@ -308,7 +308,7 @@ test('a device that this machine lacks: exit 1, with the way to it', async () =>
   assert.match(r.err, /the cuda device (is not built .*spillway setup cuda|cannot be used)/)
 })
 
-test('a plan that will not run here says so, and training is refused before it begins', async () => {
+test('a plan that cannot run here is marked so, and training with it is refused before the first step', async () => {
   const asked = ['--image', '32768', '--algorithms', 'fixed', '--strategy', 'in-core', '--budget', '1000TiB']
   const plan = await spillway('plan', 'resnet18', '--machine', 'null', ...asked, '--json')
   assert.is(plan.code, 0, plan.err)
@@ -322,7 +322,7 @@ test('a plan that will not run here says so, and training is refused before it b
 })
 
 for (const [what, args, words] of wrongCalls)
-  test(`${what}: exit 2, in words, as JSON too`, async () => {
+  test(`${what}: exit code 2 with an error, as text and as JSON`, async () => {
     const a = await spillway(...args, '--json')
     assert.is(a.code, 2, a.err)
     assert.match(refusalOf(a).message, words)
@@ -436,7 +436,7 @@ test('compare limits host memory, and a disk takes the rest, as in plan', async 
   assert.match(refusalOf(await spillway('compare', ...on, '--spill-writes-per-step', '1MiB')).message, /add --spill DIR/)
 })
 
-test('compare replays each plan on the allocators that are asked for', async () => {
+test('compare replays each plan on the selected allocators', async () => {
   const small = [
     'darknet19-features-plain',
     '--image',
@@ -505,7 +505,7 @@ test('help and version end well', async () => {
   assert.is((await spillway()).code, 2)
 })
 
-test('--classes gives a network of the zoo a head for so many, and is of nothing else', async () => {
+test('--classes sets the head of a zoo network; other models refuse it', async () => {
   const plan = (...more: readonly string[]) => spillway('plan', ...more, '--machine', 'v100-pcie-16g', '--json')
   const saved = join(folder, 'four.json')
   assert.is((await plan('resnet20-cifar', '--classes', '4', '--save', saved)).code, 0)
@@ -532,7 +532,7 @@ test('--classes gives a network of the zoo a head for so many, and is of nothing
   )
 })
 
-test('plan --mode plans what predicts and what is evaluated, without data; nothing of it trains', async () => {
+test('plan --mode plans prediction and evaluation without data; neither trains', async () => {
   const plan = (...args: string[]) => spillway('plan', 'resnet20-cifar', ...SIMULATED, '--json', ...args)
   const [training, predicting, evaluating] = [
     objectOf<PlanAnswer>(await plan()),
@@ -559,7 +559,7 @@ test('plan --mode plans what predicts and what is evaluated, without data; nothi
   }
 })
 
-test('a refusal that comes of the loss that nobody gave says so', async () => {
+test('a refusal caused by the default loss names that loss', async () => {
   const [net, data] = [join(folder, 'lossless.ts'), join(folder, 'cats')]
   const from = JSON.stringify(join(root, 'src'))
   writeFileSync(net, `import { conv2d, model } from ${from}\nexport default model([1, 3, 8, 8], conv2d('a', 2, 3))\n`)

@@ -42,7 +42,7 @@ const bash = (typed: string): readonly string[] => {
   return stdout.split('\n').filter((line) => line !== '')
 }
 
-test('bash offers commands, options, and what options take', () => {
+test('bash completes commands, options and their values', () => {
   assert.equal(bash('spillway '), Object.keys(COMMANDS))
   assert.equal(bash('spillway ver'), ['verify'])
   assert.ok(bash('spillway train resnet18 --').includes('--checkpoint-dir'))
@@ -53,14 +53,14 @@ test('bash offers commands, options, and what options take', () => {
   assert.equal(bash('spillway completion '), SHELLS)
 })
 
-test('bash breaks words at colons: only what follows is offered', () => {
+test('bash splits words at colons: only the rest is completed', () => {
   assert.equal(bash('spillway plan m --strategy '), strategies)
   assert.equal(bash('spillway plan m --strategy swap:gr'), ['greedy'])
   assert.equal(bash('spillway compare m --strategies tiled,in'), ['tiled,in-core'])
   assert.equal(bash('spillway compare m --strategies tiled,swap:gr'), ['greedy'])
 })
 
-test('bash offers models and files where a model stands, and files for files', () => {
+test('bash completes models and files for a model, and files for files', () => {
   writeFileSync(join(folder, 'my-net.ts'), '')
   assert.equal(
     bash('spillway plan resnet1'),
@@ -81,7 +81,7 @@ test('every script has every command and every name, and its shell reads it wher
   }
 })
 
-test('fish offers what bash does, where it is installed', () => {
+test('fish completes the same words as bash, if it is installed', () => {
   if (!isThere('fish')) return
   const fish = (typed: string): readonly string[] =>
     spawnSync('fish', ['--no-config', '-c', `source ${scripts.get('fish')}; complete -C '${typed}'`], {

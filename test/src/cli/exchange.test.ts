@@ -50,7 +50,7 @@ writeFileSync(at('net.ts'), NET)
 write('w.safetensors', SHAPES)
 write('more.safetensors', { ...SHAPES, 'd.weight': [1] })
 
-test('a net goes out and comes back, at another size, with its weights', () => {
+test('a network is exported and imported at another size with its weights', () => {
   const out = spillway('export', at('net.ts'), '--weights', at('more.safetensors'), '--out', at('net.onnx'), '--json')
   assert.is(out.code, 0, out.err)
   assert.match(out.err, /note: left out, because the model does not have them: d\.weight/)
@@ -117,7 +117,7 @@ for (const [args, words] of WRONG)
     assert.not(existsSync(at('x.onnx')) || existsSync(at('x.ts')))
   })
 
-test('weights that do not fit end with 2, a file that is no model, too', () => {
+test('weights that do not fit, and a file without a model, end with exit code 2', () => {
   const { 'c.bias': _, ...less } = SHAPES
   write('less.safetensors', less)
   assert.is(spillway('export', at('net.ts'), '--weights', at('less.safetensors'), '--out', at('x.onnx')).code, 2)

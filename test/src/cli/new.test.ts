@@ -106,7 +106,7 @@ test('each network trains on the pictures of its template', async () => {
   }
 })
 
-fullTest('the script of each template runs as its README says, and its files pass the type check', () => {
+fullTest('the script of each template runs by the command of its README, and its files pass the type check', () => {
   for (const template of templateNames)
     inEmpty(template, { template }, (folder) => {
       mkdirSync(join(folder, 'node_modules'))

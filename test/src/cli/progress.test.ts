@@ -120,7 +120,7 @@ test('without a terminal it is a line per epoch, or per step if an epoch is one 
   assert.is(whole.written(), 'step 1/6  loss 1.25000  rate 0.1  100 ms\n')
 })
 
-test('a live line stands on the terminal until the command has a text, on either stream', () => {
+test('a live line stays on the terminal until the command prints on either stream', () => {
   for (const speaks of [0, 1] as const) {
     const [one, two] = [terminal(20), terminal(20)]
     const streams = [one.out.stream, two.out.stream] as const

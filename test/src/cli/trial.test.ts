@@ -30,7 +30,7 @@ const run = async (...more: string[]): Promise<TrainResult> => {
   return JSON.parse(end.out) as TrainResult
 }
 
-test('a trial is one step, an overfit the asked steps; neither keeps a file of the whole run', async () => {
+test('a trial runs one step and an overfit run its count of steps; neither writes files of a run', async () => {
   assert.is((await run('--trial')).steps, 1)
   const { losses } = await run('--overfit', '6')
   assert.is(losses.length, 6)

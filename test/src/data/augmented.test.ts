@@ -50,7 +50,7 @@ const taken = async (
 }
 const paired = (i: number): Sample => ({ input: last(i), target: labels(i) })
 
-test('a mask goes with its image, flipped, turned and cut; another epoch, another seed are something else', async () => {
+test('a mask is flipped, turned and cropped with its image; another epoch or seed gives another change', async () => {
   for (const augment of [{ flip: 'both' }, { turns: true }, { flip: 'both', turns: true }] as const) {
     const all: string[] = []
     for (let index = 0; index < N; index++) {
@@ -87,7 +87,7 @@ test('channels first and last, bytes and floats, labels and numbers are the same
   assert.ok(of!.every((x, k) => Math.abs(x - pixels![k]!) <= 0.5))
 })
 
-test('what is cut out is the mean, and the sample of its owner stays as it is', async () => {
+test("erased pixels have the mean, and the user's sample is unchanged", async () => {
   const owned = last(0)
   const [pixels] = await taken([input, label], chanceOf({ cutout: 0.5, jitter: true }), () => ({ input: owned, target: 2 }))
   assert.is(pixels!.filter((p) => p === 128).length % 3, 0)
@@ -116,7 +116,7 @@ test('samples are mixed with others of the run, classes by the same shares', asy
   assert.equal(list, one)
 })
 
-test('what is read of a region alone is what is cut out of the whole, whatever is asked for', async () => {
+test('a region that is read alone equals the crop of the whole image, for any request', async () => {
   const [rows, columns] = [23, 31]
   const all = Uint8Array.from({ length: 3 * rows * columns }, (_, k) => (k * 7 + (k >> 5)) % 251)
   const marks = Uint8Array.from({ length: rows * columns }, (_, k) => k % 5)
@@ -202,7 +202,7 @@ test('samples in turn are numbered by their place', async () => {
   }
 })
 
-test('what cannot be is refused in words, before the run or at its sample', async () => {
+test('impossible augmentations are refused, before the run or at their sample', async () => {
   const words = (augment: Augment, values: readonly FedValue[], inTurn = false): string => {
     const fits = chanceFits(augment, values, { isInTurn: inTurn, isOfRegions: false })
     return isLeft(fits) ? errorText(fits.left) : 'it fits'
@@ -234,7 +234,7 @@ test('what cannot be is refused in words, before the run or at its sample', asyn
   assert.match(await problem({ jitter: true }, wide, label), /jitter needs bytes, or numbers from 0 to 1; found 1\.5/)
 })
 
-test('another size is what PyTorch makes of it by a bicubic filter with antialias', () => {
+test("resizing equals PyTorch's bicubic filter with antialias", () => {
   const image = (h: number, w: number, c: number): Float32Array =>
     Float32Array.from({ length: h * w * c }, (_, i) => {
       const [k, x, y] = [i % c, Math.floor(i / c) % w, Math.floor(i / c / w)]

@@ -91,7 +91,7 @@ test('hues are those of colorsys, and blurred pixels those of scipy', () => {
   assert.equal([...gaussianBlur(Uint8Array.of(7, 7), { width: 2, height: 1 }, 1, 5)], [7, 7])
 })
 
-test('the hue of jitter is drawn after its factors, and only if it is asked for', () => {
+test('the hue of jitter is drawn after the other factors, and only if it is set', () => {
   const of = (augment: Augment): readonly number[] => [...jittered(rgb, 3, augment, randomOf(1, 2))]
   assert.equal(of({ jitter: { brightness: 0.3, hue: 0 } }), of({ jitter: { brightness: 0.3 } }))
   assert.not.equal(of({ jitter: { hue: 0.3 } }), [...rgb])

@@ -26,13 +26,13 @@ const whole: DataDescription = {
   product: '0.1.0',
 }
 
-test('what is written is read again', () => {
+test('a written description is read unchanged', () => {
   assert.equal(descriptionIn({ format: 'pt', ...metadataOf(whole) }), { version: 1, ...whole })
   const least: DataDescription = { model: 'model', input: [1, 8, 8] }
   assert.equal(descriptionIn(metadataOf(least)), { version: 1, ...least })
 })
 
-test('what others wrote, or a later version, is nothing', () => {
+test('descriptions of other programs and later versions are ignored', () => {
   for (const text of [
     '',
     'x',
@@ -49,7 +49,7 @@ test('what others wrote, or a later version, is nothing', () => {
   assert.is(descriptionIn({ format: 'pt' }), undefined)
 })
 
-test('data are described by what is said of them', () => {
+test("the description of data holds the user's options", () => {
   assert.equal(describedBy(folder('a', { mean: [0.5] }).set, ['x', 'y']), {
     from: 'images',
     classes: ['x', 'y'],
@@ -77,7 +77,7 @@ test('files of the same kind take mean, deviation, bits and fit of the recipe', 
   assert.equal(other.notes, ['the model was trained with fit pad, but these data have fit crop'])
 })
 
-test('what somebody says counts, and where it differs it is said', () => {
+test("the user's options override the description, with a note about differences", () => {
   const own = folder('val/', { mean: [0.1], depth: 8 })
   assert.equal(takenFor(own, numbers), {
     data: own,
@@ -94,7 +94,7 @@ test('what somebody says counts, and where it differs it is said', () => {
   assert.equal(takenFor(own, undefined), { data: own, notes: [] })
 })
 
-test('other sizes and models are told', () => {
+test('other sizes and models are reported', () => {
   assert.equal(differencesFrom(whole, { model: 'my-net', input: [3, 64, 48] }), [])
   assert.equal(differencesFrom(whole, { model: 'model' }), [])
   assert.equal(differencesFrom(whole, { model: 'other', input: [3, 64, 64] }), [

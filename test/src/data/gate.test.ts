@@ -23,7 +23,7 @@ test('threads that pass a gate are outside when it is stopped, and stay there', 
   }
 })
 
-test('a stopped gate lets nobody in, and does not wait for ever', () => {
+test('a stopped gate admits no thread and does not wait forever', () => {
   const gate = openGate()
   assert.ok(enter(gate))
   const began = Date.now()

@@ -96,7 +96,7 @@ test('a mask has the numbers of its palette, of any number of bits, whatever its
   assert.match(await wordsOf(() => labelsOf(rgb, LIMITS)), /rgb\.png is refused: its pixels are colours/)
 })
 
-test('a file that declares too many pixels is refused before it is decoded; damaged ones in words', async () => {
+test('a file that declares too many pixels is refused before decoding; damaged files are refused with their fault', async () => {
   const at = folder()
   const bomb = put(
     join(at, 'bomb.png'),
@@ -124,7 +124,7 @@ test('a file that declares too many pixels is refused before it is decoded; dama
   assert.match(await wordsOf(() => labelsOf(more, LIMITS)), /cannot be decompressed/)
 })
 
-test('folders of classes, images with masks, and lists are found; what is missing is named', async () => {
+test('folders of classes, images with masks, and lists are found; missing files are named', async () => {
   const at = folder()
   for (const [name, n] of [
     ['zebra', 1],
@@ -193,7 +193,7 @@ test('folders of classes, images with masks, and lists are found; what is missin
   assert.match(errorText(empty.left), /it is empty; allowed: one folder of images per class/)
 })
 
-test('what images are does not depend on where they lie', () => {
+test('the identity of images does not depend on their folder', () => {
   const contents = [folder(), folder()].map((at) => {
     put(join(at, 'a/1.png'), image(3, 3, 1))
     put(join(at, 'b/2.png'), image(3, 3, 2))
@@ -204,7 +204,7 @@ test('what images are does not depend on where they lie', () => {
   assert.equal(contents[0], contents[1])
 })
 
-test('rectangles keep their middle, and what is turned four times is as it was', () => {
+test('rectangles keep their centre, and four quarter turns are the identity', () => {
   const [wide, model] = [
     { width: 400, height: 200 },
     { width: 100, height: 100 },
@@ -302,7 +302,7 @@ test('mixed samples are the same on any number of threads; masks come with their
   assert.ok(labels.every((l, i) => l === pixels[3 * i]!))
 })
 
-test('masks follow their images: cut, mirrored, turned and padded alike', async () => {
+test('masks are cropped, mirrored, turned and padded with their images', async () => {
   for (const fit of ['crop', 'pad'] as const) {
     const samples = masked().filter((_, i) => fit === 'crop' || i % 3 === 0)
     const all = Array.from({ length: 6 }, (_, i) => samples[i % samples.length]!)
@@ -318,7 +318,7 @@ test('masks follow their images: cut, mirrored, turned and padded alike', async 
   }
 })
 
-test('what is wrong with one sample is told with its file, by any number of threads', async () => {
+test('the fault of a sample is reported with its file, for any count of threads', async () => {
   const work = workOf()
   const at = folder()
   const small = put(join(at, 'small.png'), png({ width: 4, height: 4, bits: 8, colour: 'grey', pixels: noise(16, 1) }))

@@ -31,7 +31,7 @@ test('an epoch has each sample once, whatever the batch, and no two epochs the s
   )
 })
 
-test('a position has its sample wherever one begins to ask', () => {
+test('a position has the same sample from any starting position', () => {
   const whole = orderOfSteps(orderOf(all(37), 9), 1, 60, 5)
   for (const first of [2, 8, 31, 60])
     assert.equal(orderOfSteps(orderOf(all(37), 9), first, 61 - first, 5), whole.slice((first - 1) * 5))
@@ -74,12 +74,12 @@ test('a balanced epoch has each class equally often, up to one; a class repeats 
   assert.equal(sorted(Array.from({ length: 30 }, (_, i) => part.at(i).index)).filter((i) => i === 38).length >= 10, true)
 })
 
-test('without a seed samples come in turn', () => {
+test('without a seed, samples are in order', () => {
   assert.equal([...orderOfSteps(orderOf(all(5), undefined), 1, 4, 2)], [0, 1, 2, 3, 4, 0, 1, 2])
   assert.equal([...orderOfSteps(orderOf(all(5, [{ kind: 'list', samples: [4, 1] }]), undefined), 1, 2, 2)], [4, 1, 4, 1])
 })
 
-test('a split has each sample in one of its parts; so have shards', () => {
+test('each sample is in one part of a split, and in one shard', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0, max: 1, noNaN: true }), fc.nat(99), (n, at, seed) => {
       const part = (from: number, to: number): Uint32Array => all(n, [{ kind: 'share', from, to, seed }])
@@ -97,7 +97,7 @@ test('a split has each sample in one of its parts; so have shards', () => {
   )
 })
 
-test('parts are of what the parts before left', () => {
+test('each part selects from the samples that earlier parts left', () => {
   const one = all(100, [{ kind: 'share', from: 0, to: 0.5, seed: 1 }])
   const two = all(100, [
     { kind: 'share', from: 0, to: 0.5, seed: 1 },
@@ -124,7 +124,7 @@ test('numbers are spread evenly, and no two words share them', () => {
   assert.is.not(randomOf(2 ** 32 + 1)(), randomOf(1)())
 })
 
-test('ranks that share batches read what one process reads, each sample once', () => {
+test('ranks that share batches read the samples of one process, each once', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 90 }),

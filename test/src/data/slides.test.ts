@@ -241,7 +241,7 @@ test('labels come from folders, and tiles from the parts with tissue', async () 
   assert.equal(cut.subarray(0, 9), drawn.subarray(((400 + 10) * WIDTH + 500 + 20) * 3, ((400 + 10) * WIDTH + 500 + 23) * 3))
 })
 
-test('a command selects the tiles of slides(), and says the share of the others', async () => {
+test('a command selects the tiles of slides(), and reports the skipped share', async () => {
   const said: string[] = []
   const ask = (o: DataFlags & { readonly data?: string }) => withTissue(o, (text) => void said.push(text))()
   const found = await ask({ data: at('classes'), tileSize: 100, tissue: 0.5 })

@@ -143,7 +143,7 @@ test('a missing chunk holds the fill value', async () => {
   assert.equal([got[(40 * 90 + 70) * 3], got[(40 * 90 + 70) * 3 + 1]], [pixel(40, 70, 0, 1), 0])
 })
 
-test('random damage of the metadata is refused in words, or read', async () => {
+test('randomly damaged metadata are refused with an error, or read', async () => {
   mkdirSync(join(root, 'random'), { recursive: true })
   for (let seed = 0; seed < 150; seed++) {
     const folder = join(root, 'random', `${seed}.zarr`)

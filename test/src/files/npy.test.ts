@@ -52,7 +52,7 @@ const refusal = (header: string, data: number, version = 1): string => {
   return r.left
 }
 
-test('refuses Fortran order and big-endian numbers in words', () => {
+test('Fortran order and big-endian numbers are refused with a clear error', () => {
   for (const [name, why] of [
     ['fortran.npy', /Fortran/],
     ['big-endian.npy', /'>f4'.*allowed/],
@@ -81,7 +81,7 @@ test('refuses each kind of damage with its reason', () => {
   assert.ok(isLeft(nothing) && /does not begin like/.test(nothing.left))
 })
 
-test('10000 damaged headers: never an exception, and what is accepted describes its file', () => {
+test('10000 damaged headers: no exception, and an accepted header describes its file', () => {
   const good = readFileSync(fixture('v1-f4.npy'))
   fc.assert(
     fc.property(

@@ -68,7 +68,7 @@ test('tensors of all types, and views of storages, are those of PyTorch', () => 
   }
 })
 
-test('one dictionary of tensors is the weights; of several, names say which', () => {
+test('one dictionary of tensors holds the weights; with several, names select it', () => {
   assert.ok(opened(at('pretrained.pth')).tensors.has('bn.num_batches_tracked'))
   assert.ok(opened(at('parallel.pt')).tensors.has('module.stem.weight'))
   const several = [...opened(at('checkpoint.pth')).tensors.keys()]
@@ -86,7 +86,7 @@ test('a safetensors file is read as before', () => {
 })
 
 const LINE = 'this line converts it to safetensors: python3 -c "import torch, safetensors.torch as s; d = '
-test('what is not read is refused with the line that makes safetensors of it', () => {
+test('an unsupported file is refused with the line of Python that writes safetensors', () => {
   const says = (name: string, why: string, load: string): void => {
     const words = refused(at(name))
     assert.ok(words.includes(`${why}; ${LINE}${load}`), words)
@@ -118,7 +118,7 @@ test('nothing that a file names is run', () => {
   assert.not.ok(existsSync('/tmp/spillway-was-here'))
 })
 
-test('what is declared is held against what is there before anything is made of it', () => {
+test('declared sizes are checked against the file before anything is allocated', () => {
   assert.match(refused(at('packed.pth')), /its data\.pkl is compressed; torch\.save does not compress/)
   assert.match(refused(at('bomb.pth')), /its data\.pkl is compressed/)
   assert.match(refused(at('short.pth')), /the storage of its tensor 'head\.\w+' has 8 bytes instead of \d+/)
@@ -130,7 +130,7 @@ test('what is declared is held against what is there before anything is made of 
   }
 })
 
-test('parts of an archive are found where they lie, by their names', () => {
+test('parts of an archive are found by their names', () => {
   const path = at('pretrained.pth')
   const parts = orThrow(withFile('weights', path, zipParts))
   const version = parts.get('pretrained/version')!
@@ -154,7 +154,7 @@ test('plain values of several protocols', () => {
   assert.is(words('\x80\x02G\x3f\xf0\x00\x00\x00\x00\x00\x00.'), 'a value: 1')
 })
 
-test('pickles that are none are refused, each in words', () => {
+test('invalid pickles are refused, each with its fault', () => {
   for (const [text, says] of [
     ['', /is truncated/],
     ['\x80\x02', /is truncated/],

@@ -80,7 +80,7 @@ test('a safetensors file with input and target', () => {
   assert.match(words(path, toyPixels), /'target' .*is \[2,1,1,1\], but target of the model is \[N,6,2,2\] or \[6,2,2\]/)
 })
 
-test('shapes, types and counts that do not fit are refused in words', () => {
+test('shapes, types and counts that do not fit are refused with their names', () => {
   const at = folder()
   npy(join(at, 'input.npy'), 'f4', [7, 3, 5, 4])
   npy(join(at, 'target.npy'), 'i8', [7])

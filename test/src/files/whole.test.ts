@@ -11,7 +11,7 @@ import { fillWhole, removeLeftovers, writeWhole, writeWholeText } from '../../..
 const folder = mkdtempSync(join(tmpdir(), 'spillway-files-'))
 test.after(() => rmSync(folder, { recursive: true }))
 
-test('writes, replaces, and tells size and digest', () => {
+test('a whole file is written or replaced, and its size and digest are returned', () => {
   const path = join(folder, 'a.txt')
   writeWholeText(path, 'old')
   const w = writeWhole(path, [right(Buffer.from('ne')), right(Buffer.from('w!'))])
@@ -69,7 +69,7 @@ test('a file that is dropped half filled leaves nothing', () => {
   assert.equal(readdirSync(folder), before)
 })
 
-test('a folder that is not there is refused in words, with the name that was asked for', () => {
+test('a missing folder is refused with its name', () => {
   const path = join(folder, 'nowhere', 'c.txt')
   const w = writeWholeText(path, 'new')
   assert.ok(isLeft(w) && w.left.tag === 'FileRefused' && w.left.file === path && /ENOENT/.test(w.left.reason))
@@ -86,7 +86,7 @@ test('removes leftovers of dead processes only', () => {
   assert.ok(left.includes(alive) && left.includes(foreign))
 })
 
-test('a writer of a file removes what dead writers of this file left, and nothing else', () => {
+test('a writer removes only the temporary files of ended writers of the same file', () => {
   const dead = (name: string): string => `.${name}.${2 ** 22 - 1}.0123456789ab.part`
   const others = [dead('page.html.bak'), dead('y.bin'), `.page.html.${process.ppid}.0123456789ab.part`]
   for (const n of [dead('page.html'), dead('rows.npy'), ...others]) writeFileSync(join(folder, n), '')

@@ -60,7 +60,7 @@ test('in a container that sees its own part of the hierarchy', () => {
   assert.equal(of('/docker/abcd'), [400])
 })
 
-test('without groups, and where nothing can be read, nothing is said', () => {
+test('without control groups, or if their files cannot be read, no limit is reported', () => {
   assert.equal(groupRooms(reader({})), [])
   assert.equal(groupRooms(reader({ '/proc/self/mountinfo': V2, '/proc/self/cgroup': '0::/a' })), [])
 })

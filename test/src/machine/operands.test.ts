@@ -80,7 +80,7 @@ for (const rows of [1e9, 100, 13])
     }
   })
 
-test('so are those of weights that are laid out, and of what lays them out, however large: each timed apart from the same call without', () => {
+test('calls with laid-out weights, and the calls that lay them out, are timed separately at any size', () => {
   const laid = laidOut(g, new Set(readers(g).keys()))
   const isOf = ({ kind, ins }: Op): boolean => kind === 'lay_out' || ins.some((v) => isLaid(laid.values[v]!))
   const asked = laid.ops.filter(isOf)

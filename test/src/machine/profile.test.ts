@@ -24,7 +24,7 @@ const told = (answers: readonly Speeds[], busy: number) => {
   return { asked: () => asked, found: () => speedsOf(() => answers[asked++]!, watch) }
 }
 
-test('a quiet measurement is taken as it is', () => {
+test('a quiet measurement is used unchanged', () => {
   const t = told([speeds(5e9, 3), speeds(9e9, 1)], 0)
   assert.equal(t.found(), { speeds: speeds(5e9, 3), quiet: true })
   assert.is(t.asked(), 1)
@@ -35,7 +35,7 @@ test('one that something disturbed is made again', () => {
   assert.equal(t.found(), { speeds: speeds(5e9, 1.5), quiet: true })
 })
 
-test('where it never is quiet, the best of them serves, within what copying can do to computing', () => {
+test('on a machine that is never quiet, the best measurement is used, within the limit of copies beside compute', () => {
   const t = told([speeds(1e9, 9), speeds(4e9, 12), speeds(3e9, 5)], 3)
   assert.equal(t.found(), { speeds: speeds(4e9, 2), quiet: false })
   assert.is(t.asked(), 3)
@@ -55,7 +55,7 @@ const inCache = (f: (folder: string) => void): void => {
   }
 }
 
-test('what was measured is known to the same build and number of threads only', () =>
+test('measurements are valid for one build and one thread count', () =>
   inCache(() => {
     const first = openProfile('build a', 2)
     first.measurements.set('relu', 1e-3)
@@ -67,7 +67,7 @@ test('what was measured is known to the same build and number of threads only', 
     assert.match(profileWords('build b', 2), /build b: nothing measured yet$/)
   }))
 
-test('what was measured roughly is told apart, serves, and gives way to what was measured on a quiet machine', () =>
+test('rough measurements are marked and used, until measurements of a quiet machine replace them', () =>
   inCache(() => {
     const words = (): string => profileWords('build r', 2).split(': ')[1]!
     const busy = openProfile('build r', 2, () => false)
@@ -81,7 +81,7 @@ test('what was measured roughly is told apart, serves, and gives way to what was
     assert.match(words(), /^1 call times, 0 in steps/)
   }))
 
-test('what another process has learnt from steps meanwhile stays, and what this one has learnt itself', () =>
+test('times from steps of another process are kept beside those of this process', () =>
   inCache(() => {
     const seed = openProfile('build a', 2)
     for (const [key, seconds] of [

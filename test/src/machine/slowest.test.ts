@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import type { Link } from '../../../staging/graph/machine'
 import { comparedBy, type Elsewhere, slowest, slowestLink, type SlowestTimer } from '../../../src/machine/slowest'
 import { CPU_SAMPLES, type Timer } from '../../../src/machine/timing'
-import { timingRanks } from '../../../src/train/others'
+import { timingRanks } from '../../../src/train/ranks/answers'
 import { LINK } from '../../report/plans'
 
 const PLAIN = { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 }
@@ -36,10 +36,10 @@ const told = (of: Timer, link: Link = LINK) =>
   comparedBy('there', of, slowest(of, 'f32', CPU_SAMPLES, undefined), link, undefined).answer
 const asked = (timer: SlowestTimer, ...calls: readonly (ReturnType<typeof conv> | ReturnType<typeof relu>)[]) => {
   for (const { kind, attrs, s } of calls) timer.seconds(kind, attrs, s)
-  return compared(timer).asked()
+  return compared(timer).requested()
 }
 
-test('a call takes what it takes where it takes longest, be it here', () => {
+test('the time of a call is that of the slowest machine, this one included', () => {
   const before = on()
   const calls = asked(before, conv(16), relu(16))
   assert.is(calls.length, 2)
@@ -52,16 +52,16 @@ test('a call takes what it takes where it takes longest, be it here', () => {
   assert.is(after.seconds('conv2d', PLAIN, conv(24).s), 3)
   assert.equal(
     compared(after, elsewhere)
-      .asked()
+      .requested()
       .map((c) => c.s.outs[0]![2]),
     [24],
   )
   // And with that it is as was thought.
-  const again = compared(after, elsewhere).asked()
+  const again = compared(after, elsewhere).requested()
   assert.is(compared(after, elsewhere).knowing(again, [told(slow)(again)]), undefined)
 })
 
-test('machines that are alike to a few hundredths change nothing', () => {
+test('machines whose times differ by a few percent do not change the plan', () => {
   const timer = on()
   const calls = asked(timer, conv(16), relu(16))
   const alike = taking((kind) => (kind === 'relu' ? 1.02 : 1.9))
@@ -71,7 +71,7 @@ test('machines that are alike to a few hundredths change nothing', () => {
 test('a way that a machine has not got is never the fastest', () => {
   const timer = on()
   for (const way of [0, 1]) timer.seconds('conv2d', PLAIN, conv(16).s, way)
-  const calls = compared(timer).asked()
+  const calls = compared(timer).requested()
   const lacking = taking((_, way) => {
     if (way === 1) throw new Error('there is no such way')
     return 2

@@ -12,7 +12,7 @@ import { machineNamed } from '../../../src/machine/machine'
 import { statedSeconds } from '../../../src/machine/stated'
 import { CPU_SAMPLES, type Guesses, type Measurements, type Timer, timer } from '../../../src/machine/timing'
 import { type StagingOptions, stageNamed } from '../../../src/cli/stage'
-import type { Staged } from '../../../src/stage/stage'
+import type { Staged } from '../../../src/stage/staged'
 import { train } from '../../../src/train/trainer'
 import { FULL, fewOrAll, gateTest } from '../../full'
 
@@ -97,7 +97,7 @@ onCpu('stated times are of no device that is measured, and follow the number of 
   )
 })
 
-test('a way without costs of its own is no better than the first, unless there is padding that it may skip', () => {
+test('an algorithm without a stated cost costs as much as the first one, unless it can skip padding', () => {
   const dilated = (d: number, n: number): readonly [number, number] => {
     const attrs = {
       strideH: 1,
@@ -150,7 +150,7 @@ const slower = (known: Measurements, patienceSeconds: number, more: Partial<Gues
 }
 const rows = (n: number): CallShapes => ({ ins: [[1, 32, n, 64]], outs: [[1, 32, n, 64]] })
 
-test('what is not measured is stated times the scale of the machine, which one call of each sort tells', () => {
+test('a time that is not measured is the stated time, scaled by one measured call of each kind', () => {
   const known: Measurements = new Map()
   const { t, calls } = slower(known, -1)
   for (const n of [16, 24, 32]) {
@@ -162,7 +162,7 @@ test('what is not measured is stated times the scale of the machine, which one c
   assert.is(known.size, 1)
 })
 
-test('what was estimated is measured later, the first first, and estimates follow the nearest that was', () => {
+test('estimated calls are measured later, in order, and estimates follow the nearest measured call', () => {
   const known: Measurements = new Map()
   const { t, calls } = slower(known, -1)
   for (const n of [16, 24, 32]) t.seconds('relu', { slope: 0 }, rows(n))
@@ -179,7 +179,7 @@ test('what was estimated is measured later, the first first, and estimates follo
   assert.ok(like > 0.9 && like < 1.5, `as long as its like: ${like}`)
 })
 
-test('what a call took in steps comes before any estimate of it, and after what was measured', () => {
+test('the time of a call within steps replaces an estimate, but not a measurement', () => {
   const known: Measurements = new Map()
   const inSteps = (key: string): number | undefined => (key.startsWith('relu') ? 0.5 : undefined)
   const { t } = slower(known, -1, { inSteps })

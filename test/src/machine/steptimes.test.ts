@@ -37,7 +37,7 @@ test('nothing but the seconds changes, and those of unknown calls stay', () => {
   assert.equal(convolutions(asInSteps(known, wider)), convolutions(wider))
 })
 
-test('the mean of what the last five runs told is planned', () => {
+test('plans use the mean of the last five runs', () => {
   const known: StepTimes = new Map()
   const planned = (seconds: number): number => {
     learn(known, plan, new Float64Array(plan.calls.length).fill(seconds), LINK)
@@ -47,14 +47,14 @@ test('the mean of what the last five runs told is planned', () => {
   assert.equal([2, 2, 7, 1].map(planned), [2, 2, 3, 3], 'the first two are forgotten')
 })
 
-test('what is told again within a few hundredths is nothing new, once a few runs have told', () => {
+test('after a few runs, a time that changes by a few percent is not stored again', () => {
   const known: StepTimes = new Map()
   const told = (seconds: number): boolean => learn(known, plan, new Float64Array(plan.calls.length).fill(seconds), LINK)
   assert.equal([1, 1, 1, 1, 1].map(told), new Array(5).fill(true))
   assert.equal([1.1, 1.2, 1.02].map(told), [false, true, false])
 })
 
-test('what copies beside a call cost is taken off: a step as simulated teaches the seconds that it was simulated with', () => {
+test('the cost of copies beside a call is subtracted: a step as simulated yields the simulated seconds', () => {
   const moving = chainPlan({ layers: 3, size: 64, swap: true })
   const slowing = { ...LINK, beside: { copies: 1.5, calls: 1.25 } }
   const took = new Float64Array(moving.calls.length)
@@ -69,13 +69,13 @@ test('what copies beside a call cost is taken off: a step as simulated teaches t
     assert.ok(Math.abs(c.seconds / moving.calls[i]!.seconds - 1) < 1e-9)
 })
 
-test('what another plan took tells nothing', () => {
+test('the times of another plan are not used', () => {
   const known: StepTimes = new Map()
   assert.not(learn(known, plan, new Float64Array(plan.calls.length + 1).fill(1), LINK))
   assert.is(known.size, 0)
 })
 
-test('what was told longest ago is forgotten first', () => {
+test('the oldest times are dropped first', () => {
   const known: StepTimes = new Map(Array.from({ length: MOST_STEP_TIMES + 2 }, (_, i) => [`call ${i}`, [1]]))
   forgetOldest(known)
   assert.equal([known.size, known.has('call 1'), known.has('call 2')], [MOST_STEP_TIMES, false, true])

@@ -48,7 +48,7 @@ test('the padding of a tile follows from its shapes', () => {
   assert.equal(padding(convCall(5, 3), 1, 2, 3), [1, 1])
 })
 
-test('operands lie inside their whole values', () => {
+test('operands of a timed call are inside their whole values', () => {
   for (const [rows, out] of [
     [8, 8],
     [9, 8],
@@ -101,12 +101,12 @@ test('a large convolution is timed by a smaller one with the same channels, from
 
 const dilated = { ...conv(12), dilationH: 12, dilationW: 12 }
 
-test('a window that lies mostly in the padding is timed as it is', () => {
+test('a window that is mostly padding is timed unchanged', () => {
   assert.equal(sampleOf('conv2d', dilated, convCall(16, 16), 'f32'), { attrs: dilated, s: convCall(16, 16) })
   assert.is(sampleOf('conv2d', dilated, convCall(40, 16), 'f32').s.ins[0]![2], 40)
 })
 
-test('with fewer rows, the positions of a dilated window are fewer apart, and as much of it lies in the padding', () => {
+test('with fewer rows, a dilated window has a smaller dilation and the same share of padding', () => {
   const inside = sampleOf('conv2d', dilated, convCall(4096, 4096, 64), 'f32')
   assert.equal([inside.attrs.dilationH, inside.attrs.padTop, inside.attrs.padLeft], [1, 1, 12])
   assert.is(inside.s.ins[0]![2], inside.s.outs[0]![2]! + 2)
@@ -170,7 +170,7 @@ test('a measurement that something else disturbed is bounded, and known roughly'
   assert.equal([measured, known.size, [...rough.values()], t.isNew()], [1, 0, [slowest], true])
 })
 
-test('what was in the way of others serves the next process, until the machine is quiet', () => {
+test('a measurement on a busy machine is used by the next process until the machine is quiet', () => {
   const [known, rough]: [Measurements, Measurements] = [new Map(), new Map()]
   let measured = 0
   const process = (seconds: number, quiet: boolean, mayBeBetter: boolean): number => {
@@ -193,7 +193,7 @@ test('what was in the way of others serves the next process, until the machine i
   assert.is(measured, 3)
 })
 
-test('what there is no time to measure is estimated from the call that is most like it', () => {
+test('a call beyond the time limit of measuring is estimated from the most similar call', () => {
   const t = timer(new Map(), (c) => ({ seconds: 1e-12 * c.outs[0]!.dims[1]! ** 3, quiet: true }), 'f32', {
     ...CPU_SAMPLES,
     patienceSeconds: 0,
@@ -204,7 +204,7 @@ test('what there is no time to measure is estimated from the call that is most l
   assert.ok(narrow > 0 && Math.abs(like / narrow - flopsRatio) < 0.01, `${like / narrow}`)
 })
 
-test('calls that work in place are timed so', () => {
+test('calls that work in place are timed in place', () => {
   const x = [1, 8, 16, 16]
   assert.is(takenOver('relu', { ins: [x], outs: [x] }), 0)
   assert.is(takenOver('relu_bwd', { ins: [x, x], outs: [x] }), 1)

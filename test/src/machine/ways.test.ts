@@ -11,7 +11,7 @@ const two: Ways = () => [
 ]
 const shapes = { ins: [[1, 2, 3, 4]], outs: [] }
 
-test('the way with the least scratch comes first', () => {
+test('the algorithm with the least scratch is listed first', () => {
   assert.equal(
     timedChoices('cpu', two, times)('relu', {}, shapes).map((c) => c.way),
     [1, 0],

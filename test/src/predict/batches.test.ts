@@ -3,7 +3,7 @@ import * as E from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Value } from '../../../staging/graph/graph'
-import type { DataSource } from '../../../src/data/open'
+import type { DataSource } from '../../../src/data/source'
 import { inBatches } from '../../../src/predict/batches'
 import type { DeviceSession, RunMetrics } from '../../../src/train/device'
 

@@ -127,7 +127,7 @@ test('of one channel beside a sigmoid there are two classes', () => {
   })
 })
 
-test('a metric of one’s own begins anew each time', () => {
+test("a user's metric starts anew for each evaluation", () => {
   const largest = metric({
     name: 'largest',
     start: () => 0,
@@ -141,7 +141,7 @@ test('a metric of one’s own begins anew each time', () => {
   assert.is(measured(task, [], [largest]).metrics['largest'], 0)
 })
 
-test('what several have seen comes together: counts in any order, sums image by image, states that merge', () => {
+test('results of several ranks merge: counts in any order, sums by image, and mergeable states', () => {
   const seen = metric({
     name: 'seen',
     start: (): readonly number[] => [],
@@ -174,7 +174,7 @@ test('what several have seen comes together: counts in any order, sums image by 
   }
 })
 
-test('what is measured where nothing is said, and what each needs', () => {
+test('default metrics of each task, and the needs of each metric', () => {
   assert.equal(usualMetrics(taskOf(crossEntropy, [1, 10, 1, 1])), ['accuracy', 'top5'])
   assert.equal(usualMetrics(taskOf(crossEntropy, [1, 3, 1, 1])), ['accuracy'])
   assert.equal(usualMetrics(taskOf(crossEntropy, [1, 3, 4, 4], 'classes')), ['accuracy', 'meanIou'])
@@ -182,7 +182,7 @@ test('what is measured where nothing is said, and what each needs', () => {
   assert.equal([formFor(['accuracy', 'top3']), formFor(['psnr']), formFor(['f1', 'confusion'])], ['values', 'values', undefined])
 })
 
-test('what cannot be measured is said', () => {
+test('metrics that cannot be measured are refused with the reason', () => {
   const refusal = (loss: Loss, form: Task['form'], ...metrics: readonly string[]): string => {
     const r = measuring(taskOf(loss, [1, 5, 4, 4], form), metrics as MetricName[])
     return isRight(r) ? 'nothing' : errorText(r.left)

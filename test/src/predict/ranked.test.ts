@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { allClasses, classOfColumn, rankedHead, rankedOf, rankedRow, tileHead, tileRow } from '../../../src/predict/ranked'
 
-test('the best classes come first, with their names', () => {
+test('predictions list the best classes first, with their names', () => {
   const ranked = rankedOf('a.png', Float32Array.of(0.25, 0.5, 0.25), ['ant', 'bee'])
   assert.equal(ranked, {
     file: 'a.png',

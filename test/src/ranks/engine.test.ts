@@ -14,7 +14,7 @@ const OPEN_MPI = {
 const MPICH = { PMI_SIZE: '3', PMI_RANK: '0' }
 const SLURM = { SLURM_STEP_NUM_TASKS: '8', SLURM_PROCID: '7', SLURM_TASKS_PER_NODE: '4(x2)' }
 
-test('each of them says how many there are, which one this is, and how many are here', () => {
+test('each starter gives the count of ranks, the rank and the count on this machine', () => {
   assert.equal(startedBy(OPEN_MPI), { rank: 2, ranks: 4, here: 2, at: 1, by: 'mpirun' })
   assert.equal(startedBy(MPICH), { rank: 0, ranks: 3, here: 1, at: 0, by: 'mpirun' })
   assert.equal(startedBy(SLURM), { rank: 7, ranks: 8, here: 4, at: 3, by: 'srun' })
@@ -27,12 +27,12 @@ test('one process is alone, whoever started it', () => {
   assert.equal(engineFor({ engine: 'threads', ranks: 1 }, {}), E.right(undefined))
 })
 
-test('MPI is found by itself, threads are asked for', () => {
+test('MPI is detected; threads need an option', () => {
   assert.equal(engineFor({}, OPEN_MPI), E.right({ kind: 'mpi', rank: 2, ranks: 4, here: 2, at: 1, by: 'mpirun' }))
   assert.equal(engineFor({ engine: 'threads', ranks: 2 }, {}), E.right({ kind: 'threads', ranks: 2 }))
 })
 
-test('what does not fit is refused in words that say what would', () => {
+test('options that contradict the starter are refused, with the legal ones', () => {
   const refused = (asked: Parameters<typeof engineFor>[0], env: Parameters<typeof engineFor>[1], words: RegExp): void => {
     const e = engineFor(asked, env)
     assert.ok(E.isLeft(e))

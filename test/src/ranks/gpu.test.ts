@@ -19,7 +19,7 @@ test('fewer GPUs than ranks are refused', () => {
   assert.match(errorText(e.left), /CUDA_VISIBLE_DEVICES=0,1 lists 2 GPUs for 4 ranks on this machine; each rank needs its own/)
 })
 
-test('it is said once, and by those alone who are among others', () => {
+test('the note about GPUs appears once, only with several processes', () => {
   const started = { OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_LOCAL_SIZE: '2' }
   const seen = (env: NodeJS.ProcessEnv): string | undefined => {
     const own = { ...env }

@@ -32,7 +32,7 @@ test('the same plan, byte for byte, of a model and of a step', async () => {
   assert.is(encodePlan(ofStep.plan), encodePlan(stage(objectives, { machine }).plan))
 })
 
-test('this thread goes on meanwhile', async () => {
+test('stageAsync does not block this thread', async () => {
   let turns = 0
   const timer = setInterval(() => turns++, 1)
   await stageAsync(net, { machine })
@@ -46,7 +46,7 @@ const rejection = (p: Promise<unknown>): Promise<unknown> =>
     (e: unknown) => e,
   )
 
-test('what stage refuses is a rejection in the same words', async () => {
+test('a refusal of stage is a rejection with the same message', async () => {
   const e = await rejection(stageAsync(net, { machine, budget: mib(1) as number }))
   assert.instance(e, SpillwayException)
   let said = ''

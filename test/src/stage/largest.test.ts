@@ -89,7 +89,7 @@ test('the size that is found has a plan, and the next larger one has none', () =
   cases.forEach(isExact)
 })
 
-fullTest('so it is for other networks and budgets', () => {
+fullTest('the largest batch is also found for other networks and budgets', () => {
   for (const net of [plain, classifier])
     for (const [growing, upTo] of [
       ['batch', 40],
@@ -116,7 +116,7 @@ test('hasPlan answers as the planner does, at every budget', () => {
   }
 })
 
-test('the graphs of two batches tell those of the others', () => {
+test('graphs of two batch sizes determine those of the others', () => {
   for (const name of ['resnet18', 'densenet121', 'unet', 'vgg16-features']) {
     const entry = zooEntry(name)!
     const [, c, h, w] = entry.defaultInput
@@ -129,7 +129,7 @@ test('the graphs of two batches tell those of the others', () => {
   }
 })
 
-test('graphs that differ in more than the batch tell nothing', () => {
+test('graphs that differ in more than the batch determine no other', () => {
   const graphOf = (input: readonly number[], net: unknown): Graph =>
     certain('the step is legal')(prepare(at(input, net), machine)).graph
   const first = graphOf([2, 3, 64, 64], plain)
@@ -154,7 +154,7 @@ test('sizes that the model refuses are left out', () => {
   assert.is(next![2], input[2]! + 2)
 })
 
-test('wrong calls are refused in words', () => {
+test('wrong calls are refused with their fault', () => {
   const net = at([1, 3, 64, 64], plain)
   const refusal = (growing: string, o: object): string => {
     const answer = tryLargest(net, growing as never, o)
@@ -193,7 +193,7 @@ const tight = (): Fits => {
   return known
 }
 
-test('changes stand alone, and the fastest comes first', () => {
+test('changes are listed separately, the fastest first', () => {
   const { asked, changes, largest: sizes } = tight()
   assert.is(asked.fits, 'planned')
   assert.is(sizes.length, 4)
@@ -214,7 +214,7 @@ test('changes stand alone, and the fastest comes first', () => {
   assert.equal(image.input, sizes.find((s) => s.growing === 'image' && s.of === 'in-core')!.largest!.input)
 })
 
-test('two threads give the answers of one', async () => {
+test('two threads have the answers of one', async () => {
   const o = askedAt([16, 3, 128, 128], TIGHT)
   const { base, own } = o.subject
   const { graph, trained = [], budgetBytes } = o
@@ -244,7 +244,7 @@ test('the tables fit terminals of 60 to 200 columns', () => {
       assert.ok(line.length <= width, `${width}: ${line}`)
 })
 
-test('the parts of a network are the first components that tell several apart', () => {
+test('the parts of a network are the first name components with several values', () => {
   assert.equal(partsOf(['conv1.weight', 'layer1.0.conv1.weight', 'layer2.0.conv1.weight', 'fc.weight']), [
     'conv1',
     'layer1',

@@ -40,7 +40,7 @@ const thrownBy = (act: () => unknown): string => {
   return 'nothing'
 }
 
-test('a strategy prescribes what is planned, and is asked with layers, budget and machine', () => {
+test("a user's strategy gets layers, budget and machine, and prescribes the plan", () => {
   const asked: ToPlan[] = []
   registerStrategy('halves', (toPlan) => {
     asked.push(toPlan)
@@ -62,7 +62,7 @@ test('a strategy prescribes what is planned, and is asked with layers, budget an
   )
 })
 
-test('what a strategy prescribes is checked, its budget held; what it throws comes back', () => {
+test('a prescribed plan is checked against its budget; an exception of the strategy is returned', () => {
   registerStrategy('halves', () => ({
     tiles: [
       { from: 'a', to: 'g', H: 2 },
@@ -89,7 +89,7 @@ test('what a strategy prescribes is checked, its budget held; what it throws com
   assert.is(thrown, error)
 })
 
-test('names that are taken, and those that nobody registered, are refused in words', () => {
+test('names in use and names that are not registered are refused', () => {
   assert.is(
     thrownBy(() => registerStrategy('auto', () => ({}))),
     "strategy 'auto' cannot be registered: a planner has this name",
@@ -142,7 +142,7 @@ test('a machine is planned for by its rates', () => {
   )
 })
 
-test('in a thread of its own a machine is known, and a strategy refused in words', async () => {
+test('in a planning thread, registered machines are known and registered strategies are refused', async () => {
   const [there, here] = [await stageAsync(net, { machine: 'lab-24g' }), stage(net, { machine: 'lab-24g' })]
   assert.is(encodePlan(there.plan), encodePlan(here.plan))
   const words = await stageAsync(net, { machine, strategy: 'pools' }).catch((e: Error) => e.message)

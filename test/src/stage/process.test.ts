@@ -13,7 +13,9 @@ import { reportHtml } from '../../../src/report/html'
 import { summary } from '../../../src/report/summary'
 import { mib } from '../../../src/stage/sizes'
 import { swappingLike } from '../../../src/stage/process'
-import { type Staged, stageGraph, type StageOptions, tryStage } from '../../../src/stage/stage'
+import type { Staged } from '../../../src/stage/staged'
+import { stageGraph, tryStage } from '../../../src/stage/stage'
+import type { StageOptions } from '../../../src/stage/stageoptions'
 import { bytesOf, PAGE_BYTES } from '../../../staging/core/bytes'
 import { verify } from '../../../staging/verify/verify'
 import { trunk } from '../../e2e/models'
@@ -169,7 +171,7 @@ test('a plan writes its page, and replaces only a page', () => {
 
 // In full mode only: it depends on the memory of the test process.
 if (FULL)
-  test('a run holds what its plan states, within 400 MiB', async () => {
+  test('a run uses the stated memory of its plan, within 400 MiB', async () => {
     const plan = staged(trunk, { budget })
     const { processPeakBytes } = await trained(trunk, plan)
     assert.ok(Math.abs(processPeakBytes - plan.staging.process!.peakBytes) < MOST_APART, `${processPeakBytes}`)

@@ -7,7 +7,8 @@ import * as assert from 'uvu/assert'
 import { conv2d, model, relu, seq } from '../../../dsl'
 import { availableBytes } from '../../../src/machine/memory'
 import { lacksOf } from '../../../src/stage/room'
-import { type Staged, stage } from '../../../src/stage/stage'
+import type { Staged } from '../../../src/stage/staged'
+import { stage } from '../../../src/stage/stage'
 import { gib, mib } from '../../../src/stage/sizes'
 import { PAGE_BYTES } from '../../../staging/core/bytes'
 import { devices } from '../../../staging/devices'
@@ -32,13 +33,13 @@ const lack = (...asked: Parameters<typeof lacksOf>): string => {
   return lacks[0]!
 }
 
-test('what there is room for lacks nothing', () => {
+test('a plan that fits the free memory causes no note', () => {
   assert.equal(lacksOf(here), [])
   assert.equal(lacksOf(taking({ device: mib(64), tier: mib(64) })), [])
   assert.equal(lacksOf(taking({ device: mib(64), tier: mib(1) }, onDisk), [{ what: 'weights', path: root, bytes: 1 }]), [])
 })
 
-test('more memory than there is: how much is left, what is asked, and a budget that helps', () => {
+test('a plan larger than the free memory: the note has both sizes and a budget that fits', () => {
   const words = lack(taking({ device: FAR }))
   assert.match(
     words,
@@ -71,7 +72,7 @@ test('disks that are too small: each is named once, with all that is written the
   assert.match(alone, new RegExp(`are free at ${join(root, 'w')}, but the run writes`))
 })
 
-test('of a simulated machine nothing is said', () =>
+test('a simulated machine causes no note', () =>
   assert.equal(
     lacksOf(taking({ device: FAR, tier: FAR }, { simulated: true }), [{ what: 'weights', path: root, bytes: FAR }]),
     [],

@@ -65,7 +65,7 @@ test('an empty or absent directory has none', () => {
   assert.equal(findCheckpoint(at), { checkpoint: undefined, refused: [] })
 })
 
-test('weights, optimizer, losses and counters come back; the newest two are kept', () => {
+test('a checkpoint restores weights, optimizer, losses and counters; the newest two are kept', () => {
   const at = folder()
   prepareDirectory(at)
   for (const step of [3, 6, 9]) save(at, step)
@@ -104,7 +104,7 @@ const damages: Readonly<Record<string, (directory: string) => void>> = {
     ),
 }
 for (const [what, damage] of Object.entries(damages))
-  test(`${what}: refused in words, the one before is used`, () => {
+  test(`${what}: refused, and the checkpoint before it is used`, () => {
     const at = folder()
     prepareDirectory(at)
     save(at, 1)
@@ -117,7 +117,7 @@ for (const [what, damage] of Object.entries(damages))
     assert.equal(numbersOf(at, found.checkpoint!), new Set([1]))
   })
 
-test('what bits depend on and is other here is named', () => {
+test('a difference on which bits depend is named', () => {
   const there = { processor: 'Xeon', threads: 8, libraries: 'oneDNN 3.2' }
   assert.is(elsewhere(there, there), '')
   assert.is(
@@ -126,7 +126,7 @@ test('what bits depend on and is other here is named', () => {
   )
 })
 
-test('another run is refused in words', () => {
+test('a checkpoint of another run is refused with the difference', () => {
   const words = (wanted: RunIdentity): string =>
     getOrElse((reason: string) => reason)(map(() => 'the same')(sameRun(identity, wanted)))
   assert.is(words(identity), 'the same')
@@ -148,7 +148,7 @@ const killed = (directory: string, afterMs: number): Promise<void> =>
     )
   })
 
-test('killed at random moments, the directory always holds a whole checkpoint, and the run goes on from it', async () => {
+test('after kills at random moments, the directory holds a whole checkpoint, and the run resumes from it', async () => {
   const at = folder()
   let random = 12345
   let last = 0

@@ -58,7 +58,7 @@ const refused = (path: string, o: LoadingOptions = {}): string => {
   return errorText(answer.left)
 }
 
-test('what is left out stays as it begins, whether the file has another shape for it, the same, or none', () => {
+test('skipped weights keep their initial values, with any shape in the file or none', () => {
   const other = [...whole.filter((t) => t.name !== 'bn.weight' && t.name !== 'conv.weight'), f32('bn.weight', [3]), counter]
   const into = store()
   const table = loaded(file(other), { weightsSkip: ['bn.*', 'conv.*'] }, into)
@@ -84,7 +84,7 @@ test('batches that a norm has seen count with its statistics alone', () => {
   assert.is(counted({ weightsSkip: 'bn.*' }), undefined)
 })
 
-test('prefixes come off one after the other, of the names that begin with them', () => {
+test('prefixes are stripped one after the other from the names that begin with them', () => {
   assert.equal(loaded(file(renamed('module.')), { weightsStrip: 'module.' }).taken.length, 5)
   assert.equal(loaded(file(renamed('model.module.')), { weightsStrip: ['model.', 'module.'] }).taken.length, 5)
   assert.equal(loaded(file([...renamed('module.'), f32('step', [1])]), { weightsStrip: 'module.' }).unused, ['step'])
@@ -96,7 +96,7 @@ test('prefixes come off one after the other, of the names that begin with them',
   )
 })
 
-test('the table tells of all that was not taken as it is, and of nothing else', () => {
+test('the table lists exactly the weights that were not loaded unchanged', () => {
   assert.is(tableText(loaded(file(whole), {})), undefined)
   const path = file([...whole.filter((t) => t.name !== 'conv.weight'), f32('conv.weight', [9, 3, 3, 3]), f32('a.ema', [1])])
   assert.is(
@@ -108,7 +108,7 @@ test('the table tells of all that was not taken as it is, and of nothing else', 
   )
 })
 
-test('what does not fit is told with the flag that helps', () => {
+test('weights that do not fit are listed with the flag that helps', () => {
   const headless = whole.filter((t) => t.name !== 'conv.weight')
   assert.match(
     refused(file(headless)),
@@ -160,7 +160,7 @@ test('options that nothing can be done with are refused', () => {
   assert.is(words({ weightsSkip: [] }), 'nothing')
 })
 
-test('what a run starts from is told apart by what was left out', () => {
+test('the identity of a run includes its skipped weights', () => {
   assert.is(startText('/w', {}), '/w')
   assert.is(startText('/w', { weightsSkip: 'fc.*', weightsStrip: 'module.' }), "/w, names without 'module.', 'fc.*' left out")
 })

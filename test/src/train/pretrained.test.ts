@@ -38,7 +38,7 @@ test('a missing file is named, with its digest and its place', () => {
   assert.match(words('resnet50.pth'), /weights file resnet50\.pth: no such file/)
 })
 
-test('a published file counts if its sha256 begins as its name says', () => {
+test('a published file is valid if its sha256 begins with the digits in its name', () => {
   const content = Buffer.from('weights')
   const digest = createHash('sha256').update(content).digest('hex')
   const right = join(root, `net-${digest.slice(0, 8)}.pth`)

@@ -75,7 +75,7 @@ for (const { kind, options, warmup, rates } of cases)
     })
   })
 
-test('the constructors give plain data with the defaults of PyTorch', () => {
+test("constructors of schedules return plain data with PyTorch's defaults", () => {
   assert.equal(
     [constant(), cosine(), polynomial()].map((s) => JSON.stringify(s)),
     ['{"kind":"constant"}', '{"kind":"cosine","floor":0}', '{"kind":"poly","power":1}'],
@@ -89,7 +89,7 @@ test('the constructors give plain data with the defaults of PyTorch', () => {
   )
 })
 
-test('a warm-up rises in a line to what the schedule begins with; a schedule of one’s own counts after it', () => {
+test("a warm-up rises linearly to the first rate of the schedule; a user's schedule starts after it", () => {
   assert.equal(
     [1, 2, 3, 4, 5].map((n) => rateFactor({ warmup: 4 }, n, 5)),
     [0.25, 0.5, 0.75, 1, 1],
@@ -111,7 +111,7 @@ test('a warm-up rises in a line to what the schedule begins with; a schedule of 
   ])
 })
 
-test('no factors where there is no schedule, so that bits stay as they are; those that are no numbers are refused', () => {
+test('without a schedule there are no factors, so bits do not change; factors that are no numbers are refused', () => {
   for (const s of [{}, { schedule: constant() }, { warmup: 0 }]) {
     const rates = ratesOfSteps(s, 1, 3, 3)
     assert.ok(isRight(rates) && rates.right === undefined)
@@ -127,7 +127,7 @@ const said = (o: object): string => {
   return isLeft(checked) ? errorText(checked.left) : 'nothing'
 }
 
-test('what is wrong with a length or a schedule is said in words', () => {
+test('errors of lengths and schedules name the fault', () => {
   assert.is(said({}), 'a run needs steps or epochs')
   assert.is(said({ steps: 1, epochs: 1 }), 'steps and epochs exclude each other: give one of them')
   assert.is(said({ epochs: 0.5 }), 'epochs is 0.5; allowed: whole numbers of at least 1')
@@ -156,7 +156,7 @@ test('the command line has their names and options', () => {
   assert.match(named('cosine:floo=0.1') as string, /`floo` is not an option of schedule 'cosine'; did you mean `floor`\?/)
 })
 
-test('a schedule in words has the length where it counts', () => {
+test('the text of a schedule includes the length if the schedule depends on it', () => {
   assert.is(scheduleText({ schedule: constant() }, 9), 'constant')
   assert.is(scheduleText({ schedule: cosine({ floor: 0.1 }), warmup: 2 }, 9), 'cosine floor 0.1 over 9 steps, 2 of them warm-up')
   assert.is(

@@ -34,7 +34,7 @@ test('a model keeps weights and statistics apart from the optimizer and knows it
   ])
 })
 
-test('what is saved is loaded again, and batch counters go on', () => {
+test('saved weights load again, and batch counters continue', () => {
   const path = join(folder, 'a.safetensors')
   saveWeights(path, state, counting(), new Map(), 5)
   const store = zeros()
@@ -118,7 +118,7 @@ test('the digest is SHA-256 over name, shape and bytes of weights in name order,
   assert.not.equal(weightsSha256(state, store), digest)
 })
 
-test('Python reads what was saved, when its safetensors package is there', () => {
+test('Python reads saved weights, if its safetensors package is installed', () => {
   const path = join(folder, 'python.safetensors')
   saveWeights(path, state, counting(), new Map(), 3)
   const script =

@@ -2,11 +2,11 @@
 // latency, as a named network has them. Invariant: the timed operator is one of the plan, on the run's engine, less its own part; all ranks call this
 // at once, and get the same answer. Worked example, 2 ranks: sums of 1 KiB in 25 us, of 4 MiB in 2.1 ms: one message of 25 us, two of them, and 4 MiB
 // in the rest, 2.05 GB/s.
-import { type DeviceName, devices } from '../../staging/devices'
-import { dtypeBytes } from '../../staging/graph/graph'
-import { exchangeSeconds, MEASURED, type NamedNetwork } from '../../staging/sim/networks'
-import { nativeCall } from '../machine/operands'
-import type { Rank } from '../ranks/rank'
+import { type DeviceName, devices } from '../../../staging/devices'
+import { dtypeBytes } from '../../../staging/graph/graph'
+import { exchangeSeconds, MEASURED, type NamedNetwork } from '../../../staging/sim/networks'
+import { nativeCall } from '../../machine/operands'
+import type { Rank } from '../../ranks/rank'
 
 /** Elements of a sum: latency alone, some of both, and those of a bucket of gradients. */
 const SIZES = [256, 2 ** 17, 2 ** 20] as const
@@ -35,7 +35,7 @@ const partsOf = (
 const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[Math.floor(of.length / 2)]!
 
 /** Each two of them, the smaller first, give the seconds of a byte: the median of these counts. The rest of the smallest is the latency. */
-export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNetwork => {
+export const fitNetwork = (ranks: number, timed: readonly TimedExchange[]): NamedNetwork => {
   const points = timed.map((t) => ({ ...partsOf(ranks, t), seconds: t.seconds }))
   const perByte = points.flatMap((a, i) =>
     points
@@ -52,7 +52,7 @@ export const fitted = (ranks: number, timed: readonly TimedExchange[]): NamedNet
 }
 
 /** Runs on each of the ranks at once. */
-export const timedExchanges = async (
+export const timeExchanges = async (
   { communicator, ranks }: Rank,
   device: DeviceName,
   threads: number,

@@ -5,21 +5,21 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { SpillwayError } from '../errors/errors'
-import { deviceFailed, using } from '../errors/exceptions'
-import { type Rank, fromLeader } from '../ranks/rank'
-import type { Staged } from '../stage/stage'
-import type { DeviceSession } from './device'
-import { asLeaderHas, judged, sameEvaluations } from './evaluations'
-import type { OpenedEvaluation } from './measured'
-import { closed, type Held, lent, opened } from './opened'
-import { seedOf, type TrainOptions } from './options'
-import { partsIn, shown } from './parts'
-import { alike, begins, digestOf, type Farewell, followed, type Order, sameState } from './ranks'
-import { classesIn } from './beforehand'
-import { ratesOfSteps } from './schedules'
-import { type Ready, readyOf } from './start'
-import { searched, type Sought } from './traced'
+import type { SpillwayError } from '../../errors/errors'
+import { deviceFailed, using } from '../../errors/exceptions'
+import { type Rank, fromLeader } from '../../ranks/rank'
+import type { Staged } from '../../stage/staged'
+import type { DeviceSession } from '../device'
+import { leaderWeights, evaluatedWeights, shareEvaluation } from './evaluations'
+import type { OpenedEvaluation } from '../measured'
+import { closeHeld, type Held, lendDevice, openHeld } from '../opened'
+import { seedOf, type TrainOptions } from '../options'
+import { partsIn, exchangeParts } from './parts'
+import { checkSameRun, shareStart, digestOf, type RunEnd, followerOptions, type Order, shareState } from './orders'
+import { classesIn } from '../beforehand'
+import { ratesOfSteps } from '../schedules'
+import { type Ready, readyOf } from '../start'
+import { searchNonfinite, type Sought } from '../traced'
 
 interface Following extends Ready {
   readonly held: Held
@@ -27,18 +27,18 @@ interface Following extends Ready {
   /** The evaluations that it shares. */
   readonly evaluation: OpenedEvaluation | undefined
   /** As they were given. */
-  readonly asked: TrainOptions
+  readonly requested: TrainOptions
 }
 
 /** Its share of an evaluation, with the leader's weights. Early ends are agreed: the device then holds the state again. */
-const evaluated = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
-  const { evaluation, state, held, rank, asked } = run
-  return lent(
+const takePartInEvaluation = (run: Following, { step, names }: Extract<Order, { readonly what: 'evaluate' }>) => {
+  const { evaluation, state, held, rank, requested: asked } = run
+  return lendDevice(
     held,
     run,
   )((parked) =>
     pipe(
-      asLeaderHas(rank, names, judged(asked, state, parked, step)),
+      leaderWeights(rank, names, evaluatedWeights(asked, state, parked, step)),
       TE.flatMap((weights) => evaluation!.run(weights)),
       TE.asUnit,
       TE.orElse((e) => (e.tag === 'Cancelled' ? TE.right(undefined) : TE.left(e))),
@@ -47,44 +47,44 @@ const evaluated = (run: Following, { step, names }: Extract<Order, { readonly wh
 }
 
 /** Its parts begin as in one process; all else is the leader's. */
-const filled = ({ staged, state, options }: Ready, session: DeviceSession): TaskEither<SpillwayError, void> =>
+const receiveState = ({ staged, state, options }: Ready, session: DeviceSession): TaskEither<SpillwayError, void> =>
   pipe(
     TE.fromEither(partsIn(staged.plan.graph).size > 0 ? session.initialise(seedOf(options)) : E.right(undefined)),
-    TE.flatMap(() => sameState(staged, state, session)),
+    TE.flatMap(() => shareState(staged, state, session)),
   )
 
 /** Its part of the steps that are run once more. */
-const soughtAgain = (run: Following, order: Sought): TaskEither<SpillwayError, unknown> =>
+const searchAgain = (run: Following, order: Sought): TaskEither<SpillwayError, unknown> =>
   using(
-    () => opened(run.staged, run.options),
-    closed(run.options),
+    () => openHeld(run.staged, run.options),
+    closeHeld(run.options),
     ({ session }) =>
       pipe(
-        filled(run, session),
-        TE.flatMap(() => searched(run, session, order)),
+        receiveState(run, session),
+        TE.flatMap(() => searchNonfinite(run, session, order)),
       ),
   )
 
 /** Follows the leader's orders, until the end. */
-const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> => {
+const followOrders = async (run: Following): Promise<Either<SpillwayError, RunEnd>> => {
   const { options: o, length, data, staged, held, rank } = run
   for (;;) {
     const order = await fromLeader<Order>(rank)
     if (order.what === 'end') return E.right(order)
     if (order.what === 'show') {
-      const parts = await shown(rank, staged.plan.graph, order.names, held.session)
+      const parts = await exchangeParts(rank, staged.plan.graph, order.names, held.session)
       if (E.isLeft(parts)) return parts
       continue
     }
     if (order.what === 'evaluate') {
-      const found = await evaluated(run, order)()
+      const found = await takePartInEvaluation(run, order)()
       if (E.isLeft(found)) return found
       continue
     }
     if (order.what === 'search') {
       // From another state, over data that it has seen: only the end of the run is left.
-      closed(o)(held)
-      const found = await soughtAgain(run, order)()
+      closeHeld(o)(held)
+      const found = await searchAgain(run, order)()
       if (E.isLeft(found)) return found
       continue
     }
@@ -108,19 +108,19 @@ const obeyed = async (run: Following): Promise<Either<SpillwayError, Farewell>> 
 
 const OTHER_WEIGHTS = 'its weights differ from those of rank 0 after the last step: its memory or processor is faulty'
 
-const followedTo = (
+const followRun = (
   ready: Ready,
   rank: Rank,
   evaluation: OpenedEvaluation | undefined,
   asked: TrainOptions,
-): TaskEither<SpillwayError, Farewell> =>
+): TaskEither<SpillwayError, RunEnd> =>
   using(
-    () => opened(ready.staged, ready.options),
-    closed(ready.options),
+    () => openHeld(ready.staged, ready.options),
+    closeHeld(ready.options),
     (held) =>
       pipe(
-        filled(ready, held.session),
-        TE.flatMap(() => TE.tryCatch(() => obeyed({ ...ready, held, rank, evaluation, asked }), deviceFailed)),
+        receiveState(ready, held.session),
+        TE.flatMap(() => TE.tryCatch(() => followOrders({ ...ready, held, rank, evaluation, requested: asked }), deviceFailed)),
         TE.flatMapEither((farewell) => farewell),
         TE.flatMapEither((farewell) =>
           farewell.digest === undefined
@@ -138,18 +138,18 @@ const followedTo = (
   )
 
 /** Runs the leader's run, to its end. */
-export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskEither<SpillwayError, Farewell> =>
+export const followerTask = (staged: Staged, rank: Rank, o: TrainOptions): TaskEither<SpillwayError, RunEnd> =>
   pipe(
-    TE.fromIOEither(() => readyOf(undefined, { ...staged, rank }, followed(o), classesIn(staged.plan.graph, o))),
-    TE.tap(alike),
+    TE.fromIOEither(() => readyOf(undefined, { ...staged, rank }, followerOptions(o), classesIn(staged.plan.graph, o))),
+    TE.tap(checkSameRun),
     TE.bindTo('ready'),
-    TE.bind('before', () => begins(rank)),
+    TE.bind('before', () => shareStart(rank)),
     TE.flatMap(({ ready, before }) =>
       before === null
-        ? TE.tryCatch(() => fromLeader<Farewell>(rank), deviceFailed)
+        ? TE.tryCatch(() => fromLeader<RunEnd>(rank), deviceFailed)
         : pipe(
-            sameEvaluations(ready, o),
-            TE.flatMap((evaluation) => followedTo(ready, rank, evaluation, o)),
+            shareEvaluation(ready, o),
+            TE.flatMap((evaluation) => followRun(ready, rank, evaluation, o)),
           ),
     ),
   )

@@ -1,6 +1,6 @@
 // The messages of ranks around their steps. In: a run that is ready at each rank. Out: the same weights everywhere before the first step, an end that
-// reaches all. Invariant: all ranks pass these places in this order: `alike`, `begins`, `sameEvaluations`, `sameState`; then the leader gives the
-// next order, until the end. Worked example: the leader resumes at step 40 of 100, reports it, sends its weights to all, and orders: steps 41 to 100;
+// reaches all. Invariant: all ranks call these in this order: `checkSameRun`, `shareStart`, `shareEvaluation`, `shareState`; then the
+// leader gives the next order, until the end. Worked example: the leader resumes at step 40 of 100, reports it, sends its weights to all, and orders: steps 41 to 100;
 // your parts of the state, for a checkpoint; the end, with 0.
 import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
@@ -8,28 +8,28 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import { fingerprint } from '../../staging/graph/fingerprint'
-import { asOne } from '../../staging/graph/ranks'
-import { loadNative } from '../device/native'
-import type { Graph } from '../../staging/graph/graph'
-import { ownOfRank } from '../../staging/graph/ranks'
-import { exitCode, type SpillwayError } from '../errors/errors'
-import { deviceFailed } from '../errors/exceptions'
-import { version } from '../files/version'
-import { broadcast, fromLeader, gathered, leads, patiently, type Rank } from '../ranks/rank'
-import type { Staged } from '../stage/stage'
-import { seedOf, type TrainOptions } from './options'
-import { cutOf, partsIn, shown, type Whole } from './parts'
-import type { Reduction } from './plateau'
-import type { TrainResult } from './result'
-import type { Ready } from './start'
-import { scheduleText } from './schedules'
-import type { ModelState, StateReader, StateStore } from './weights'
+import { fingerprint } from '../../../staging/graph/fingerprint'
+import { asOne } from '../../../staging/graph/ranks'
+import { loadNative } from '../../device/native'
+import type { Graph } from '../../../staging/graph/graph'
+import { ownOfRank } from '../../../staging/graph/ranks'
+import { exitCode, type SpillwayError } from '../../errors/errors'
+import { deviceFailed } from '../../errors/exceptions'
+import { version } from '../../files/version'
+import { broadcast, fromLeader, gather, isLeader, withPatience, type Rank } from '../../ranks/rank'
+import type { Staged } from '../../stage/staged'
+import { seedOf, type TrainOptions } from '../options'
+import { partOf, partsIn, exchangeParts, type Whole } from './parts'
+import type { Reduction } from '../plateau'
+import type { TrainResult } from '../result'
+import type { Ready } from '../start'
+import { scheduleText } from '../schedules'
+import type { ModelState, StateReader, StateStore } from '../weights'
 
-/** An error of one rank is an error of all. */
-export const together = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
+/** A collective call as a task: an error of one rank is an error of all. */
+export const collective = <A>(work: () => Promise<A>): TaskEither<SpillwayError, A> => TE.tryCatch(work, deviceFailed)
 
-/** The facts of a run that ranks must share, by their words. */
+/** Facts of a run that must be equal on all ranks, by their names in messages. */
 const factsOf = ({ data, length, options: o, staged }: Ready): Readonly<Record<string, string>> => ({
   'version of spillway': version(),
   'native code': loadNative().deviceInfo().build,
@@ -52,11 +52,11 @@ export const differenceIn = (facts: readonly Readonly<Record<string, string>>[])
 }
 
 /** Checks that all ranks have the same run; otherwise each reports the difference. */
-export const alike = (ready: Ready): TaskEither<SpillwayError, void> => {
+export const checkSameRun = (ready: Ready): TaskEither<SpillwayError, void> => {
   const { rank } = ready.staged
   if (!rank) return TE.right(undefined)
   return pipe(
-    together(() => gathered(rank, factsOf(ready))),
+    collective(() => gather(rank, factsOf(ready))),
     TE.flatMapEither((facts) => {
       const difference = differenceIn(facts)
       return difference === undefined ? E.right(undefined) : E.left<SpillwayError>({ tag: 'DeviceFailed', reason: difference })
@@ -64,14 +64,14 @@ export const alike = (ready: Ready): TaskEither<SpillwayError, void> => {
   )
 }
 
-/** Steps that were done before; null where nothing is left to do. */
-export const begins = (rank: Rank, done?: number | null): TaskEither<SpillwayError, number | null> =>
-  together(() => fromLeader<number | null>(rank, done))
+/** Sends the count of complete steps to all ranks; null if the run is complete. */
+export const shareStart = (rank: Rank, done?: number | null): TaskEither<SpillwayError, number | null> =>
+  collective(() => fromLeader<number | null>(rank, done))
 
 const namesOf = ({ weights, optimizer }: ModelState): readonly string[] => [...weights, ...optimizer].map((v) => v.name)
 
-/** The leader's parameters and states at every rank, from any source; of divided values each its own part, with `whole` at the leader. */
-export const sameState = (
+/** Sends the leader's parameters and states to every rank. A rank stores its part of a divided value. */
+export const shareState = (
   { rank, plan: { graph } }: Staged,
   state: ModelState,
   store: StateStore,
@@ -80,26 +80,30 @@ export const sameState = (
   if (!rank) return TE.right(undefined)
   const parts = partsIn(graph)
   const held = (name: string): Either<SpillwayError, Uint8Array | undefined> =>
-    !leads(rank) ? E.right(undefined) : parts.has(name) ? E.right(whole.get(name)) : store.read(name)
+    !isLeader(rank) ? E.right(undefined) : parts.has(name) ? E.right(whole.get(name)) : store.read(name)
   const taken = (name: string, bytes: Uint8Array): Either<SpillwayError, void> => {
     const v = parts.get(name)
     // A part without bytes keeps its initial value.
-    return !v ? store.write(name, bytes) : bytes.length === 0 ? E.right(undefined) : store.write(name, cutOf(bytes, v, rank.rank))
+    return !v
+      ? store.write(name, bytes)
+      : bytes.length === 0
+        ? E.right(undefined)
+        : store.write(name, partOf(bytes, v, rank.rank))
   }
   return pipe(
     namesOf(state),
     TE.traverseSeqArray((name) =>
       pipe(
         TE.fromEither(held(name)),
-        TE.flatMap((own) => together(() => broadcast(rank, own))),
-        TE.flatMapEither((bytes) => (leads(rank) ? E.right(undefined) : taken(name, bytes))),
+        TE.flatMap((own) => collective(() => broadcast(rank, own))),
+        TE.flatMapEither((bytes) => (isLeader(rank) ? E.right(undefined) : taken(name, bytes))),
       ),
     ),
     TE.map(() => undefined),
   )
 }
 
-/** The digest of the state that is the same everywhere; values that differ between ranks have none. */
+/** Returns a digest of the state that is equal on all ranks. Values that differ between ranks do not count. */
 export const digestOf = (graph: Graph, state: ModelState, store: StateReader): Either<SpillwayError, string> => {
   const own = ownOfRank(graph)
   const hash = createHash('sha256')
@@ -110,14 +114,14 @@ export const digestOf = (graph: Graph, state: ModelState, store: StateReader): E
   )
 }
 
-/** The leader's end, for the others to end with, too. */
-export interface Farewell {
+/** The leader's end of the run; the other ranks end with it, too. */
+export interface RunEnd {
   readonly code: number
   readonly digest?: string
   readonly result?: TrainResult
 }
 
-/** Ends that are no failure of a rank: all have heard of them, or are waiting to. */
+/** Ends that are no failure of a rank: all ranks receive them. */
 const ORDERLY: readonly SpillwayError['tag'][] = ['Stopped', 'Cancelled', 'Diverged']
 export const isOrderly = (e: SpillwayError): boolean => ORDERLY.includes(e.tag)
 
@@ -136,21 +140,21 @@ export type Order =
       readonly reductions: readonly Reduction[]
     }
   | { readonly what: 'show'; readonly names: readonly string[] }
-  | ({ readonly what: 'end' } & Farewell)
+  | ({ readonly what: 'end' } & RunEnd)
 
-/** Between steps the others do nothing but wait for the leader's word. */
-const heard = (rank: Rank, order: Order): Promise<unknown> => patiently(rank, fromLeader(rank, order))
+/** Sends or receives the next order. Between steps, the other ranks wait here. */
+const waitForOrder = (rank: Rank, order: Order): Promise<unknown> => withPatience(rank, fromLeader(rank, order))
 
-/** The leader's next word, at every rank: between two of them the others wait. */
-export const announce = (rank: Rank | undefined, order: Order): TaskEither<SpillwayError, void> =>
-  rank ? TE.asUnit(together(() => heard(rank, order))) : TE.right(undefined)
+/** Gives the next order to all ranks. */
+export const giveOrder = (rank: Rank | undefined, order: Order): TaskEither<SpillwayError, void> =>
+  rank ? TE.asUnit(collective(() => waitForOrder(rank, order))) : TE.right(undefined)
 
-/** Its last word. */
-export const ended = (rank: Rank, farewell: Farewell): TaskEither<SpillwayError, void> =>
-  announce(rank, { what: 'end', ...farewell })
+/** Gives the last order: the end. */
+export const giveEnd = (rank: Rank, farewell: RunEnd): TaskEither<SpillwayError, void> =>
+  giveOrder(rank, { what: 'end', ...farewell })
 
-/** The divided values, whole: all of them, or these names' alone. */
-export const wholeParts = (
+/** Gathers divided values: all of them, or those with these names. */
+export const gatherParts = (
   { rank, plan: { graph } }: Staged,
   store: StateReader,
   wanted?: readonly string[],
@@ -158,16 +162,16 @@ export const wholeParts = (
   const names = [...partsIn(graph).keys()].filter((name) => wanted?.includes(name) ?? true)
   if (!rank || names.length === 0) return TE.right(new Map())
   return pipe(
-    announce(rank, { what: 'show', names }),
-    TE.flatMap(() => together(() => shown(rank, graph, names, store))),
+    giveOrder(rank, { what: 'show', names }),
+    TE.flatMap(() => collective(() => exchangeParts(rank, graph, names, store))),
     TE.flatMapEither((whole) => whole),
   )
 }
 
 export const codeOf = (answer: Either<SpillwayError, unknown>): number => (E.isLeft(answer) ? exitCode(answer.left) : 0)
 
-/** The others' options of a run: they read no checkpoint, and write nothing. */
-export const followed = (o: TrainOptions): TrainOptions => {
+/** Options of a rank that does not lead: it reads no checkpoint and writes no file. */
+export const followerOptions = (o: TrainOptions): TrainOptions => {
   const {
     checkpointDir: _1,
     checkpointEvery: _2,

@@ -5,24 +5,24 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Algorithms } from '../../staging/plan/plan'
-import type { DeviceName, Precision } from '../../staging/devices'
-import type { NamedNetwork } from '../../staging/sim/networks'
-import type { SpillwayError } from '../errors/errors'
-import { deviceFailed, orThrow } from '../errors/exceptions'
-import type { LocalMachine, MachineOptions } from '../machine/localmachine'
-import { machineNamed } from '../machine/machine'
-import type { AskedCall, Elsewhere, Answer } from '../machine/slowest'
-import { fitted, timedExchanges } from './network'
-import { fromLeader, gathered, type Rank } from '../ranks/rank'
-import type { Staged } from '../stage/stage'
+import type { Algorithms } from '../../../staging/plan/plan'
+import type { DeviceName, Precision } from '../../../staging/devices'
+import type { NamedNetwork } from '../../../staging/sim/networks'
+import type { SpillwayError } from '../../errors/errors'
+import { deviceFailed, orThrow } from '../../errors/exceptions'
+import type { LocalMachine, MachineOptions } from '../../machine/localmachine'
+import { machineNamed } from '../../machine/machine'
+import type { AskedCall, Elsewhere, Answer } from '../../machine/slowest'
+import { fitNetwork, timeExchanges } from './network'
+import { fromLeader, gather, type Rank } from '../../ranks/rank'
+import type { Staged } from '../../stage/staged'
 
 /** One rank's answer about its machine's times. */
 export interface AnswerBy extends Answer {
   readonly rank: number
 }
 
-/** The others, as the leader asks them. */
+/** Requests of the leader to the other ranks. */
 export interface Others {
   readonly network: (device: DeviceName) => Promise<NamedNetwork>
   /** For each machine other than the leader's own. */
@@ -34,7 +34,7 @@ export interface Others {
 }
 
 /** The leader's next request. */
-export type Word =
+export type Request =
   | { readonly what: 'network'; readonly device: DeviceName }
   | {
       readonly what: 'times'
@@ -44,61 +44,61 @@ export type Word =
     }
   | { readonly what: 'plan'; readonly threads: number; readonly plans: readonly string[] }
   | { readonly what: 'end'; readonly code: number }
-export type LastWord = Extract<Word, { readonly what: 'plan' | 'end' }>
+export type LastRequest = Extract<Request, { readonly what: 'plan' | 'end' }>
 
-/** By where each rank's times are kept: the first rank of each machine but the leader's. */
+/** Returns the first rank of each machine except the leader's. `kept` holds, for each rank, the file with its machine's times. */
 export const timingRanks = (kept: readonly string[]): readonly number[] =>
   kept.flatMap((name, rank) => (name !== kept[0] && kept.indexOf(name) === rank ? [rank] : []))
 
-/** Those of processes. */
+/** The other ranks, if each is a process. */
 export const otherProcesses = (rank: Rank, threads: number): Others => {
-  const say = (word: Word): Promise<Word> => fromLeader(rank, word)
+  const say = (word: Request): Promise<Request> => fromLeader(rank, word)
   return {
     network: async (device) => {
       await say({ what: 'network', device })
-      return fitted(rank.ranks, await timedExchanges(rank, device, threads))
+      return fitNetwork(rank.ranks, await timeExchanges(rank, device, threads))
     },
     answers: async ({ device, precision, compared }, algorithms, calls) => {
       await say({ what: 'times', device: device.name, precision, algorithms })
-      const timing = timingRanks(await gathered(rank, compared?.kept ?? ''))
+      const timing = timingRanks(await gather(rank, compared?.kept ?? ''))
       if (timing.length === 0) return []
       await fromLeader(rank, calls)
-      const all = await gathered<Answer | null>(rank, null)
+      const all = await gather<Answer | null>(rank, null)
       return timing.map((r) => ({ rank: r, ...all[r]! }))
     },
   }
 }
 
-/** Those of threads, which share the leader's machine. */
+/** The other ranks, if each is a thread on the leader's machine. */
 export const otherThreads = (all: readonly Rank[], threads: number): Others => ({
   network: async (device) => {
-    const [timed] = await Promise.all(all.map((rank) => timedExchanges(rank, device, threads)))
-    return fitted(all.length, timed!)
+    const [timed] = await Promise.all(all.map((rank) => timeExchanges(rank, device, threads)))
+    return fitNetwork(all.length, timed!)
   },
   answers: () => Promise.resolve([]),
 })
 
-/** As a rank that does not lead, with its own number of threads: its answers before there is a plan. */
-export const answering = async (rank: Rank, o: MachineOptions, threads: number): Promise<LastWord> => {
+/** Answers the leader's requests until it has a plan or ends. `threads` is the count of this rank. */
+export const answerLeader = async (rank: Rank, o: MachineOptions, threads: number): Promise<LastRequest> => {
   for (;;) {
-    const word = await fromLeader<Word>(rank)
+    const word = await fromLeader<Request>(rank)
     if (word.what === 'plan' || word.what === 'end') return word
     if (word.what === 'network') {
-      await timedExchanges(rank, word.device, threads)
+      await timeExchanges(rank, word.device, threads)
       continue
     }
     const { precision, algorithms, device } = word
-    const { compared, saveProfile } = orThrow(machineNamed(device, { ...ofItsOwn(o), threads, precision, algorithms }))
-    const timing = timingRanks(await gathered(rank, compared?.kept ?? ''))
+    const { compared, saveProfile } = orThrow(machineNamed(device, { ...measuringOptions(o), threads, precision, algorithms }))
+    const timing = timingRanks(await gather(rank, compared?.kept ?? ''))
     if (timing.length === 0) continue
     const calls = await fromLeader<readonly AskedCall[]>(rank)
-    await gathered(rank, compared && timing.includes(rank.rank) ? compared.answer(calls) : null)
+    await gather(rank, compared && timing.includes(rank.rank) ? compared.answer(calls) : null)
     saveProfile()
   }
 }
 
-/** The options of a machine's own measurements. */
-const ofItsOwn = ({ spill, hostMemory, spillWritesPerStep, measure, throttle }: MachineOptions): MachineOptions => ({
+/** Options that a rank's own measurements depend on. */
+const measuringOptions = ({ spill, hostMemory, spillWritesPerStep, measure, throttle }: MachineOptions): MachineOptions => ({
   spill,
   hostMemory,
   spillWritesPerStep,
@@ -106,9 +106,9 @@ const ofItsOwn = ({ spill, hostMemory, spillWritesPerStep, measure, throttle }: 
   throttle,
 })
 
-/** Plans with other times may ask for other calls; after these rounds, few are left. */
+/** A plan with new times may contain other calls, which need new times. Limit of such rounds. */
 const MOST_ROUNDS = 3
-/** By less than this nobody need look for a slow machine. */
+/** A rank is reported as slow from this factor on. */
 const CLEARLY = 1.1
 
 const sum = (of: readonly (number | null)[]): number => of.reduce<number>((n, s) => n + (s ?? 0), 0)
@@ -123,11 +123,8 @@ const slowText = (answers: readonly AnswerBy[], own: Answer): string | undefined
     : undefined
 }
 
-/**
- * A plan with the times of the slowest: `ask` plans with this machine's own, then anew with the others' answers as long as some machine is slower
- * than expected.
- */
-export const plannedWith =
+/** Plans with the times of the slowest rank: first with this machine's own times, then with answers, until no machine is slower than expected. */
+export const planWithAnswers =
   <A extends { readonly staged: Staged }>(
     others: Others,
     note: (text: string) => void,
@@ -136,24 +133,24 @@ export const plannedWith =
   ): TaskEither<SpillwayError, A> =>
   async () => {
     let elsewhere: Elsewhere | undefined
-    let words: string | undefined
+    let slowNote: string | undefined
     for (let round = 0; ; round++) {
-      const found = ask(elsewhere)
-      if (E.isLeft(found)) return found
-      const { compared } = found.right.staged.machine
-      const calls = round < MOST_ROUNDS ? (compared?.asked() ?? []) : []
+      const planned = ask(elsewhere)
+      if (E.isLeft(planned)) return planned
+      const { compared } = planned.right.staged.machine
+      const calls = round < MOST_ROUNDS ? (compared?.requested() ?? []) : []
       let next: Elsewhere | undefined
       if (compared && calls.length > 0)
         try {
-          const answers = await others.answers(found.right.staged.machine, algorithms, calls)
+          const answers = await others.answers(planned.right.staged.machine, algorithms, calls)
           next = answers.length > 0 ? compared.knowing(calls, answers) : undefined
-          words ??= slowText(answers, compared.answer(calls))
+          slowNote ??= slowText(answers, compared.answer(calls))
         } catch (e) {
           return E.left(deviceFailed(e))
         }
       if (!next) {
-        if (words !== undefined) note(words)
-        return found
+        if (slowNote !== undefined) note(slowNote)
+        return planned
       }
       elsewhere = next
     }

@@ -3,12 +3,12 @@
 // whole [0 1 2 3 4].
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { elementsOf } from '../../staging/core/box'
-import { onceFor } from '../../staging/core/remember'
-import { dtypeBytes, type Graph, isPersistent, type Value, valueBytes } from '../../staging/graph/graph'
-import type { SpillwayError } from '../errors/errors'
-import type { Rank } from '../ranks/rank'
-import type { StateReader, StateStore } from './weights'
+import { elementsOf } from '../../../staging/core/box'
+import { onceFor } from '../../../staging/core/remember'
+import { dtypeBytes, type Graph, isPersistent, type Value, valueBytes } from '../../../staging/graph/graph'
+import type { SpillwayError } from '../../errors/errors'
+import type { Rank } from '../../ranks/rank'
+import type { StateReader, StateStore } from '../weights'
 
 /** By name. */
 export const partsIn = onceFor(
@@ -16,14 +16,14 @@ export const partsIn = onceFor(
     new Map(values.filter((v) => isPersistent(v) && v.part).map((v) => [v.name, v])),
 )
 
-/** A rank's part of it, with zeros behind the last element. */
-export const cutOf = (whole: Uint8Array, v: Value, rank: number): Uint8Array => {
+/** Returns a rank's part of a whole value, with zeros behind the last element. */
+export const partOf = (whole: Uint8Array, v: Value, rank: number): Uint8Array => {
   const part = new Uint8Array(valueBytes(v))
   part.set(whole.subarray(rank * part.length, (rank + 1) * part.length))
   return part
 }
 
-const joined = (parts: readonly Uint8Array[], v: Value): Uint8Array => {
+const joinParts = (parts: readonly Uint8Array[], v: Value): Uint8Array => {
   const whole = new Uint8Array(elementsOf(v.part!) * dtypeBytes[v.dtype])
   parts.forEach((part, r) => {
     const at = r * part.length
@@ -35,7 +35,7 @@ const joined = (parts: readonly Uint8Array[], v: Value): Uint8Array => {
 /** By name, for the divided values. */
 export type Whole = ReadonlyMap<string, Uint8Array>
 
-/** The state, with whole values in place of the leader's parts. */
+/** Returns the state with whole values in place of the leader's parts. */
 export const withWhole = (whole: Whole, store: StateReader): StateReader =>
   whole.size === 0
     ? store
@@ -46,8 +46,8 @@ export const withWhole = (whole: Whole, store: StateReader): StateReader =>
         },
       }
 
-/** A store for whole values: the leader's part of each stays, and the whole is kept for the others. */
-export const cutting = <S extends StateStore>(store: S, graph: Graph, kept: Map<string, Uint8Array>): S => {
+/** Returns a store that takes whole values: it writes the leader's part, and keeps the whole for the other ranks. */
+export const cuttingStore = <S extends StateStore>(store: S, graph: Graph, kept: Map<string, Uint8Array>): S => {
   const parts = partsIn(graph)
   if (parts.size === 0) return store
   return {
@@ -56,13 +56,13 @@ export const cutting = <S extends StateStore>(store: S, graph: Graph, kept: Map<
       const v = parts.get(name)
       if (!v) return store.write(name, bytes)
       kept.set(name, bytes)
-      return store.write(name, cutOf(bytes, v, 0))
+      return store.write(name, partOf(bytes, v, 0))
     },
   }
 }
 
-/** All ranks show their parts of these, one after the other: each rank calls it. Only the leader keeps them. */
-export const shown = async (
+/** Joins the parts of these values at the leader, one value after the other. Every rank calls it; only the leader gets the values. */
+export const exchangeParts = async (
   { rank, communicator }: Rank,
   graph: Graph,
   names: readonly string[],
@@ -73,7 +73,7 @@ export const shown = async (
     const own = store.read(name)
     if (E.isLeft(own)) return own
     const all = await communicator.exchange(own.right)
-    if (rank === 0) whole.set(name, joined(all, partsIn(graph).get(name)!))
+    if (rank === 0) whole.set(name, joinParts(all, partsIn(graph).get(name)!))
   }
   return E.right(whole)
 }
