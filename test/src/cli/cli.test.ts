@@ -296,7 +296,7 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
     ],
     /--loss, --optimizer, --lr cannot be set for a step: it has its own losses and optimizers/,
   ],
-  ['a missing argument', ['plan'], /missing required argument 'model'/],
+  ['a missing argument', ['plan'], /missing required argument 'model'; use: spillway plan \[options\] <model>/],
   ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
   ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
   ['resume without a directory', ['train', 'resnet18', '--image', '64', '--device', 'null', '--resume'], /checkpoint directory/],
