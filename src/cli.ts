@@ -77,6 +77,8 @@ const refusal = (e: CommanderError, program: Command, args: readonly string[]): 
   if (e.code === 'commander.unknownOption')
     return usage(message, nearest(quoted, flagsOf(current ?? program), 3), `'${helpOf(current)}' lists all`)
   if (e.code === 'commander.unknownCommand') return usage(message, nearest(quoted, NAMES, 3), `'${helpOf()}' lists all`)
+  if (e.code === 'commander.missingArgument' && current)
+    return usage(`${message}; use: spillway ${current.name()} ${current.usage()}`)
   return usage(message)
 }
 

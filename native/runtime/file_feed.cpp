@@ -193,13 +193,15 @@ Result<const std::byte*> FileReader::fetch(uint64_t offset, uint64_t bytes) {
   return static_cast<const std::byte*>(staging_->data());
 }
 
+constexpr const char* GREY_MASK = "; divide masks of 0 and 255 by 255, or ignore 255 with ignoreIndex (--ignore-index)";
+
 /// Labels have one channel, so all layouts are one.
 Status FileReader::no_class(uint64_t at, const std::string& label) const {
   const SampleShape& s = options_.shape;
   const uint64_t pixel = at % pixels_;
   const uint32_t classes = options_.classes;
   const std::string place = pixels_ == 1 ? "" : text(", row ", pixel / s.width, ", column ", pixel % s.width);
-  const char* const cure = label == "255" && classes == 2                       ? "; in a mask of 0 and 255 the labels are read as 0 and 1"
+  const char* const cure = label == "255" && classes == 2                       ? GREY_MASK
                            : label == std::to_string(classes)                   ? "; do the labels begin at 1?"
                            : label == "255" || label == "-1" || label == "-100" ? "; to ignore this label, set ignoreIndex (--ignore-index)"
                                                                                 : "";

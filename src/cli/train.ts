@@ -170,7 +170,7 @@ const LABELS = 21
 /** Returns the words of a result for a terminal of this width; `given`: with data of the caller. */
 export const trainedText = (r: TrainResult, given: boolean, width?: number): string =>
   [
-    `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, ${r.resumedFrom} of them before this resume` : ''} with ${r.strategy}`,
+    `trained ${r.model} with ${r.strategy} for ${plural(r.steps, 'step')}${r.resumedFrom ? `, ${r.resumedFrom} of them before this resume` : ''}`,
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
     `  time       ${showSeconds(r.secondsPerStep)} per step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in total`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device, budget ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,

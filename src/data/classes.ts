@@ -41,13 +41,16 @@ const byName = (texts: readonly string[], classes: readonly string[]): readonly 
 
 const sorted = (names: Iterable<string>): readonly string[] => [...new Set(names)].sort()
 
+/** A number, or one with a decimal comma. */
+const isNumeral = (text: string): boolean => isNumber(text) || /^[+-]?\d+,\d+$/.test(text)
+
 /** Words among numbers, or numbers that are not whole: either is a slip, which must not renumber the column. */
 const oddLabel = ({ texts, placeOf }: LabelTexts): string | undefined => {
-  const numbers = texts.filter(isNumber).length
+  const numbers = texts.filter(isNumeral).length
   if (numbers === 0) return undefined
   const mostAreNumbers = 2 * numbers >= texts.length
   const odd =
-    numbers < texts.length ? texts.findIndex((t) => isNumber(t) !== mostAreNumbers) : texts.findIndex((t) => !isWhole(t))
+    numbers < texts.length ? texts.findIndex((t) => isNumeral(t) !== mostAreNumbers) : texts.findIndex((t) => !isWhole(t))
   if (odd < 0) return undefined
   const place = `${placeOf(odd)}label '${texts[odd]}'`
   if (numbers === texts.length) return `${place} is not a whole number; allowed: 0 for the first class, 1 for the next, …`

@@ -27,18 +27,38 @@ export interface Row {
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-const fieldsOf = (line: string): readonly string[] =>
-  [...line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"|([^,]*))/g)].map((m) => (m[1]?.replaceAll('""', '"') ?? m[2] ?? '').trim())
+const FIELD = /(?:^|,)\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|([^,]*))/g
 
-/** The first line names the fields. A field may be in quotes. Empty lines do not count. */
-export const csvRows = (text: string): Either<string, readonly Row[]> => {
+/** The fields of a line. A quote that opens a field and does not close it is undefined. */
+const fieldsOf = (line: string): readonly (string | undefined)[] =>
+  [...line.matchAll(FIELD)].map(([, quoted, plain = '']) =>
+    quoted === undefined ? (plain.startsWith('"') ? undefined : plain.trim()) : quoted.replaceAll('""', '"').trim(),
+  )
+
+const isRead = (fields: readonly (string | undefined)[]): fields is readonly string[] => !fields.includes(undefined)
+
+const unclosed = (at: string): string => `${at}: a field begins with a quote and does not end with one`
+
+/** The first line names the fields: `faultOf` may refuse it. A field may be in quotes. Empty lines do not count. */
+export const csvRows = (
+  text: string,
+  faultOf: (header: readonly string[]) => string | undefined = () => undefined,
+): Either<string, readonly Row[]> => {
   const lines = text.split(/\r?\n/).map((line, i) => ({ line, at: `line ${i + 1}` }))
-  const [head, ...rows] = lines.filter(({ line }) => line.trim() !== '').map(({ line, at }) => ({ at, fields: fieldsOf(line) }))
-  const names = head?.fields ?? []
-  const odd = rows.find((r) => r.fields.length !== names.length)
-  return odd
-    ? E.left(`${odd.at} has ${odd.fields.length} fields, but the header has ${names.length}`)
-    : E.right(rows.map(({ at, fields }) => ({ at, fields: Object.fromEntries(names.map((name, i) => [name, fields[i]!])) })))
+  const [head, ...rest] = lines.filter(({ line }) => line.trim() !== '').map(({ line, at }) => ({ at, fields: fieldsOf(line) }))
+  if (!head) return E.right([])
+  const { at, fields: names } = head
+  if (!isRead(names)) return E.left(unclosed(at))
+  const fault = faultOf(names)
+  if (fault !== undefined) return E.left(fault)
+  const rows: Row[] = []
+  for (const { at, fields } of rest) {
+    if (!isRead(fields)) return E.left(unclosed(at))
+    if (fields.length !== names.length)
+      return E.left(`${at}: the header has ${names.length} fields, but this line has ${fields.length}`)
+    rows.push({ at, fields: Object.fromEntries(names.map((name, i) => [name, fields[i]!])) })
+  }
+  return E.right(rows)
 }
 
 const parsed = (text: string): Either<string, unknown> =>
@@ -53,19 +73,38 @@ const jsonRows = (rows: unknown): Either<string, readonly Row[]> =>
     : E.left('it is neither a list of objects with image and label or mask, nor COCO with images, annotations and categories')
 
 const isText = (u: unknown): u is string => typeof u === 'string' && u !== ''
+const isGiven = (u: unknown): boolean => u !== undefined && u !== ''
 const isLabel = (u: unknown): boolean => isText(u) || typeof u === 'number'
+
+const imageOf = (f: Row['fields']): unknown => f['image'] ?? f['file']
+
+/** The reason why a row is no entry. The first lacking row counts: either all rows have a label, or all have a mask. */
+const lackOf = ({ at, fields: f }: Row, ofMasks: boolean): string | undefined => {
+  if (!isText(imageOf(f))) return `${at} must have image (or file), the path of an image`
+  if (ofMasks) return isText(f['mask']) ? undefined : `${at} must have mask, the path of a mask, as the other entries`
+  if (!isGiven(f['label'])) return `${at} has no label; allowed: a name or a number; or a mask in each entry`
+  return isLabel(f['label']) ? undefined : `${at} has a label of type ${typeof f['label']}; allowed: a name or a number`
+}
 
 const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> => {
   const at = (file: unknown): string => resolve(dirname(path), file as string)
-  const ofLabels = rows.every(({ fields }) => fields['label'] !== undefined && fields['label'] !== '')
-  const imageOf = (f: Row['fields']): unknown => f['image'] ?? f['file']
-  const odd = rows.find(({ fields: f }) => !isText(imageOf(f)) || !(ofLabels ? isLabel(f['label']) : isText(f['mask'])))
-  if (odd)
-    return E.left(`${odd.at} must have image (or file), and label or mask as the other entries; a label is a name or a number`)
+  const ofMasks = !rows.every(({ fields }) => isGiven(fields['label'])) && rows.some(({ fields }) => isGiven(fields['mask']))
+  const lack = rows.map((row) => lackOf(row, ofMasks)).find((reason) => reason !== undefined)
+  if (lack !== undefined) return E.left(lack)
   const samples = rows.map(({ fields: f }) =>
-    ofLabels ? { image: at(imageOf(f)), label: String(f['label']) } : { image: at(imageOf(f)), mask: at(f['mask']) },
+    ofMasks ? { image: at(imageOf(f)), mask: at(f['mask']) } : { image: at(imageOf(f)), label: String(f['label']) },
   )
   return E.right({ samples, at: rows.map((r) => r.at) })
+}
+
+const MOST_HEADER = 80
+/** The reason why a header does not name an image, and a label or a mask. */
+const headerFault = (header: readonly string[]): string | undefined => {
+  const names = (...some: readonly string[]): boolean => some.some((name) => header.includes(name))
+  if (names('image', 'file') && names('label', 'mask')) return undefined
+  const text = header.join(',')
+  const found = text.length > MOST_HEADER ? `${text.slice(0, MOST_HEADER)}…` : text
+  return `its first line is '${found}'; allowed: a header with image (or file), and label or mask, such as 'image,label', separated by commas`
 }
 
 /** The entries of a list, COCO annotations, or the reason why it is neither. */
@@ -76,7 +115,7 @@ export const readList = (path: string): Either<string, Entries | { readonly coco
       rows,
       E.flatMap((r) => entriesOf(path, r)),
     )
-  if (!path.toLowerCase().endsWith('.json')) return entriesIn(csvRows(text))
+  if (!path.toLowerCase().endsWith('.json')) return entriesIn(csvRows(text, headerFault))
   const json = parsed(text)
   if (E.isLeft(json)) return json
   return isCoco(json.right) ? E.right({ coco: json.right }) : entriesIn(jsonRows(json.right))

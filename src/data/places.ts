@@ -56,7 +56,7 @@ export const dataRefused = (data: string, reason: string): SpillwayException =>
 const shapeWords = ({ shape }: FedValue): string => `[${shape.join(',')}]`
 
 const cureOf = (label: number, classes: number): string => {
-  if (label === 255 && classes === 2) return '; in a mask of 0 and 255 the labels are read as 0 and 1'
+  if (label === 255 && classes === 2) return '; divide masks of 0 and 255 by 255, or ignore 255 with ignoreIndex (--ignore-index)'
   if (label === classes) return '; do the labels begin at 1?'
   return [255, -1, -100].includes(label) ? '; to ignore this label, set ignoreIndex (--ignore-index)' : ''
 }

@@ -194,7 +194,7 @@ const renderSource = (e: SourceError): string => {
     case 'Stopped':
       return `stopped by ${e.why} after ${e.stepsDone} steps${e.directory === undefined ? keptText(e) : `, all saved in ${e.directory}: run the same command with --resume to continue`}`
     case 'Cancelled':
-      return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : keptText(e)}`
+      return `cancelled after ${e.stepsDone} complete step${e.stepsDone === 1 ? '' : 's'}${e.resume ? `; ${e.resume}` : keptText(e)}`
   }
 }
 

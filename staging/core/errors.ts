@@ -145,6 +145,11 @@ const sizesText = ({ sizesBy }: BudgetRefusal): string =>
 
 const ADD_A_TIER = '; raise --budget, or swap: add --spill DIR for a disk, or --host-memory SIZE for more RAM beside the budget'
 
+/** Fewer bytes are probably a number of MiB without its unit. */
+const LEAST_BUDGET = 2 ** 16
+const unitText = (bytes: number): string =>
+  bytes > 0 && bytes < LEAST_BUDGET ? `; a size without a unit is in bytes: write ${bytes}MiB for ${bytes} MiB` : ''
+
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
     case 'PlanByHandInvalid':
@@ -157,7 +162,8 @@ const renderPlanError = (e: PlanError): string => {
         atThePeak(e) +
         (e.tooMany ? moreHeap(e.tooMany) : '') +
         (e.withoutTier ? ADD_A_TIER : '') +
-        sizesText(e)
+        sizesText(e) +
+        unitText(e.budgetBytes)
       )
     }
     case 'TierInfeasible':

@@ -34,6 +34,10 @@ const cases: readonly (readonly [StageError, string])[] = [
     "no plan of strategy 'tiled' fits 0 B: the smallest budget that works is 2.00 MiB (2097152 bytes)",
   ],
   [
+    { tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 512, smallestBytes: 2 ** 21, inTheWay: [] },
+    "no plan of strategy 'tiled' fits 512 B: the smallest budget that works is 2.00 MiB (2097152 bytes); a size without a unit is in bytes: write 512MiB for 512 MiB",
+  ],
+  [
     {
       tag: 'VerifyFailed',
       rule: 'halo',

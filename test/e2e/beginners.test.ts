@@ -456,7 +456,7 @@ const MISTAKES: readonly Mistake[] = [
     what: 'masks have 0 and 255 for two classes',
     command: () => training('pixels', '--data levels'),
     script: () => script('pixels', { data: 'levels' }),
-    caught: /255 is not one of 2 classes \(0 to 1\); in a mask of 0 and 255 the labels are read as 0 and 1/,
+    caught: /255 is not one of 2 classes \(0 to 1\); divide masks of 0 and 255 by 255, or ignore 255 /,
   },
   {
     what: 'masks are colours',

@@ -212,7 +212,7 @@ test('two classes, and masks of 0 and 1, train one channel beside a sigmoid as t
   await train(many, staged(many, { loss: bceWithLogits }), { steps: 2, data: folder(ofPixels) }).then(
     () => assert.unreachable(),
     (e: Error) =>
-      assert.match(e.message, /255 is not one of 2 classes \(0 to 1\); in a mask of 0 and 255 the labels are read as 0 and 1/),
+      assert.match(e.message, /255 is not one of 2 classes \(0 to 1\); divide masks of 0 and 255 by 255, or ignore 255 /),
   )
 })
 

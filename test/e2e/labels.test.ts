@@ -48,7 +48,7 @@ test('a label of a whole image is reported without row and column', async () => 
   const e = await trained(image, plan, { steps: 2, data: root, shuffle: false }).catch((thrown: unknown) => thrown)
   assert.ok(e instanceof SpillwayException)
   const words =
-    'sample 2 (counted from 0): 255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1'
+    'sample 2 (counted from 0): 255 is not one of 2 classes (0 to 1); divide masks of 0 and 255 by 255, or ignore 255 with ignoreIndex (--ignore-index)'
   assert.is(e.message, `data file ${target} is refused: ${words}`)
   // One label per sample is looked at before anything is planned.
   const early = filesOf({ data: root })(plan.plan.graph)

@@ -203,7 +203,7 @@ test("scripts get an aborted signal's reason, and a note of where the run stands
     )
     assert.is(thrown, controller.signal.reason)
     assert.is((thrown as Error).name, reason ? 'Error' : 'AbortError')
-    assert.match(notes.join(), /^cancelled after \d complete steps; .*(--resume|--checkpoint-every)/)
+    assert.match(notes.join(), /^cancelled after \d complete steps?; .*(--resume|--checkpoint-every)/)
   }
 })
 

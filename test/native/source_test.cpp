@@ -194,7 +194,7 @@ void labels_that_are_no_classes() {
              "sample 1, row 1, column 1 (counted from 0): 99 is not one of 10 classes (0 to 9)");
   CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 10, 10, labels), "10 is not one of 10 classes (0 to 9); do the labels begin at 1?");
   CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels),
-             "255 is not one of 2 classes (0 to 1); in a mask of 0 and 255 the labels are read as 0 and 1");
+             "255 is not one of 2 classes (0 to 1); divide masks of 0 and 255 by 255, or ignore 255 with ignoreIndex (--ignore-index)");
   CHECK_SAYS(fed_labels<int32_t>(FileType::i32, -1, 10, labels), ": -1 is not one of 10 classes");
   CHECK_SAYS(fed_labels<int64_t>(FileType::i64, (int64_t(1) << 40) + 1, 10, labels), ": 1099511627777 is not one of 10 classes");
   CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels),

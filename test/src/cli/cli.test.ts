@@ -296,7 +296,7 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
     ],
     /--loss, --optimizer, --lr cannot be set for a step: it has its own losses and optimizers/,
   ],
-  ['a missing argument', ['plan'], /missing required argument 'model'/],
+  ['a missing argument', ['plan'], /missing required argument 'model'; use: spillway plan \[options\] <model>/],
   ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
   ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
   ['resume without a directory', ['train', 'resnet18', '--image', '64', '--device', 'null', '--resume'], /checkpoint directory/],
@@ -343,6 +343,14 @@ test("a model of one's own from a TypeScript file; one that throws or exports no
   const thrown = await spillway('plan', join(folder, 'throws.ts'), '--json', ...SIMULATED)
   assert.is(thrown.code, 2)
   assert.match(refusalOf(thrown).message, /not today/)
+  // The second call fails as Sucrase's translation of the first does.
+  for (const call of ['maxPol(2)', '{ maxPol: undefined as any }.maxPol.call(0, typeof (() => maxPol(2)))']) {
+    const text = `import { model, maxPol } from ${JSON.stringify(dsl)}\nconst x = ${call}\nexport default model([1, 3, 32, 32], x)\n`
+    writeFileSync(join(folder, 'typo.ts'), text)
+    const typo = await spillway('plan', join(folder, 'typo.ts'), '--json', ...SIMULATED)
+    assert.is(typo.code, 2)
+    assert.match(refusalOf(typo).message, /is refused: '.*dsl' does not export 'maxPol'; nearest: maxPool, /)
+  }
   writeFileSync(join(folder, 'nonsense.ts'), 'export default 42\n')
   const nonsense = await spillway('plan', join(folder, 'nonsense.ts'), '--json', ...SIMULATED)
   assert.is(nonsense.code, 2)

@@ -176,12 +176,29 @@ test('folders of classes, images with masks, and lists are found; missing files 
   assert.ok(!isLeft(marked))
   assert.equal(marked.right.samples, [{ image: join(at, 'classes/ant/0.png'), mask: join(at, 'classes/zebra/0.png') }])
   const refusals: readonly [string, string, RegExp][] = [
-    ['short.csv', 'image,label\na.png\n', /line 2 has 1 fields, but the header has 2/],
+    ['short.csv', 'image,label\na.png\n', /line 2: the header has 2 fields, but this line has 1$/],
+    [
+      'header.csv',
+      'image;label\na.png;ant\n',
+      /its first line is 'image;label'; allowed: a header with image \(or file\), and label or mask/,
+    ],
+    ['headless.csv', 'a.png,ant\n', /its first line is 'a\.png,ant'; allowed: a header/],
+    ['blank.csv', 'image,label\na.png,\n', /line 2 has no label; allowed: a name or a number/],
+    [
+      'mixed.csv',
+      'image,label,mask\na.png,,b.png\na.png,1,\n',
+      /line 3 must have mask, the path of a mask, as the other entries/,
+    ],
+    ['open.csv', 'image,label\n"a.png,ant\n', /line 2: a field begins with a quote and does not end with one/],
+    ['behind.csv', 'image,label\n"a"b.png,ant\n', /line 2: a field begins with a quote and does not end with one/],
+    ['comma.csv', 'image,label\nclasses/ant/0.png,"1,5"\nclasses/zebra/0.png,2\n', /line 2: label '1,5' is not a whole number/],
     ['none.csv', 'image,label\n', /it has no images/],
     ['bad.json', '{', /it is not JSON/],
     ['row.json', '[1]', /neither a list of objects with image and label or mask, nor COCO/],
     ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],
-    ['half.json', '[{"image":"a.png"}]', /: entry 1 must have image \(or file\), and label or mask/],
+    ['half.json', '[{"image":"a.png"}]', /: entry 1 has no label; allowed: a name or a number; or a mask in each entry/],
+    ['nameless.json', '[{"label":"ant"}]', /: entry 1 must have image \(or file\), the path of an image/],
+    ['listed.json', '[{"image":"a.png","label":[1]}]', /: entry 1 has a label of type object; allowed: a name or a number/],
   ]
   for (const [name, text, words] of refusals) {
     const r = openImages(put(join(at, name), text))
