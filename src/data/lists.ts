@@ -12,6 +12,8 @@ export interface NamedSample {
   readonly image: string
   readonly label?: string
   readonly mask?: string
+  /** The slides with the same one are one sample; only lists of slides have it. */
+  readonly bag?: string
 }
 
 export interface Entries {
@@ -62,9 +64,11 @@ const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> 
   const odd = rows.find(({ fields: f }) => !isText(imageOf(f)) || !(ofLabels ? isLabel(f['label']) : isText(f['mask'])))
   if (odd)
     return E.left(`${odd.at} must have image (or file), and label or mask as the other entries; a label is a name or a number`)
-  const samples = rows.map(({ fields: f }) =>
-    ofLabels ? { image: at(imageOf(f)), label: String(f['label']) } : { image: at(imageOf(f)), mask: at(f['mask']) },
-  )
+  const samples = rows.map(({ fields: f }) => ({
+    image: at(imageOf(f)),
+    ...(ofLabels ? { label: String(f['label']) } : { mask: at(f['mask']) }),
+    ...(isLabel(f['bag']) ? { bag: String(f['bag']) } : {}),
+  }))
   return E.right({ samples, at: rows.map((r) => r.at) })
 }
 

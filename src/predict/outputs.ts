@@ -14,6 +14,7 @@ import { type Filling, fillWhole, writeWhole } from '../files/whole'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
 import { MOST_HELD_BYTES } from './batches'
 import { type SlideFile, slideFile } from './slidefile'
+import type { Region } from '../data/data'
 import { allClasses, type Ranked, rankedHead, rankedRow, tileHead, tileRow } from './ranked'
 
 /** Of each image. */
@@ -158,7 +159,7 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
 
 /** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
 const asTiffs = (
-  { shapeOfImage, nameOf, micronsOf, georeferenceOf, emptyOf, form, classes }: OutputsOf,
+  { shapeOfImage, nameOf, factsOf, form, classes }: OutputsOf,
   folder: string,
 ): Outputs => {
   const written: string[] = []
@@ -181,8 +182,7 @@ const asTiffs = (
       const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
       const planes = (bytes: Uint8Array): Values =>
         new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
-      const place = { microns: micronsOf?.(i), georeference: georeferenceOf?.(i), isEmpty: emptyOf?.(i) }
-      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, ...place, classes })
+      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, microns: undefined, ...factsOf?.(i), classes })
       open = { file, slide, i }
       return (channel, _, plane) => slide.put(channel, planes(plane))
     },
@@ -380,6 +380,16 @@ export const FORMATS = ['npy', 'png', 'overlay', 'tiff'] as const
 /** The formats of output files. */
 export type Format = (typeof FORMATS)[number]
 
+/** Facts of the slide of an output. */
+export interface OutputFacts {
+  /** Microns per pixel, if they are known. */
+  readonly microns?: number | undefined
+  /** The place on the earth, if it is known. */
+  readonly georeference?: Georeference | undefined
+  /** Pixels without data, if there are such. */
+  readonly isEmpty?: ((y: number, x: number) => boolean) | undefined
+}
+
 /** Place and form of the outputs of images. */
 export interface OutputsOf {
   readonly out: string | undefined
@@ -389,12 +399,7 @@ export interface OutputsOf {
   readonly format?: Format | undefined
   readonly classes?: readonly string[]
   readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
-  /** Microns per pixel of an output, if they are known. */
-  readonly micronsOf?: ((i: number) => number | undefined) | undefined
-  /** Place of an output on the earth, if it is known. */
-  readonly georeferenceOf?: ((i: number) => Georeference | undefined) | undefined
-  /** Pixels of an output without data, if there are such. */
-  readonly emptyOf?: ((i: number) => ((y: number, x: number) => boolean) | undefined) | undefined
+  readonly factsOf?: ((i: number) => OutputFacts) | undefined
   readonly form?: Form | undefined
   /** True if images are tiles of slides. */
   readonly areTiles?: boolean
@@ -432,10 +437,10 @@ export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 /** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
 export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
-/** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
+/** Moves a rectangle of an image, a band of rows at a time, to the places of its planes. */
 export const writeImage = (
   o: OutputShape,
-  crop: { readonly height: number; readonly width: number },
+  cut: Region,
   read: (offset: number, bytes: number) => Uint8Array,
   put: Put,
 ): void => {
@@ -443,18 +448,18 @@ export const writeImage = (
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)
   const rows = Math.max(1, Math.floor(OUTPUT_BAND_BYTES / rowBytes))
-  for (let row = 0; row < crop.height; row += rows) {
-    const n = Math.min(rows, crop.height - row)
-    const bytes = read(row * rowBytes, n * rowBytes)
-    if (c === 1 && crop.width === w) {
+  for (let row = 0; row < cut.height; row += rows) {
+    const n = Math.min(rows, cut.height - row)
+    const bytes = read((cut.top + row) * rowBytes, n * rowBytes)
+    if (c === 1 && cut.width === w) {
       put(0, row, bytes)
       continue
     }
     const band = new Numbers(bytes.buffer as ArrayBuffer, bytes.byteOffset, c * w * n)
     for (let channel = 0; channel < c; channel++) {
-      const plane = new Numbers(n * crop.width)
+      const plane = new Numbers(n * cut.width)
       for (let y = 0, p = 0; y < n; y++)
-        for (let x = 0, at = y * w * c + channel; x < crop.width; x++, at += c) plane[p++] = band[at]!
+        for (let x = 0, at = (y * w + cut.left) * c + channel; x < cut.width; x++, at += c) plane[p++] = band[at]!
       put(channel, row, new Uint8Array(plane.buffer))
     }
   }

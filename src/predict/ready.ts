@@ -147,7 +147,7 @@ const formatFits = (
 // ---------------------------------------------------------------- all checks
 
 const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> => {
-  const sizes = new Set(groups.flatMap(({ crops }) => crops.map(({ height, width }) => `${height} x ${width}`))).size
+  const sizes = new Set(groups.flatMap(({ cuts }) => cuts.map(({ height, width }) => `${height} x ${width}`))).size
   return Math.max(groups.length, sizes) > 1 && out !== undefined && isOneFile(out)
     ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${sizes} sizes: use a folder`))
     : E.right(undefined)
