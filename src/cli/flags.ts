@@ -495,7 +495,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         )
         .option(
           '--format <kind>',
-          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them, tiff a tiled pyramid of any output (default npy)`,
+          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them, tiff and zarr a tiled pyramid of any output (default npy)`,
           choiceOption('--format', FORMATS),
         )
         .option(

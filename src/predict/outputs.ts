@@ -7,13 +7,15 @@ import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Form } from '../../dsl'
 import { orThrow } from '../errors/exceptions'
+import { bigTiffInto } from '../files/bigtiff'
 import { npyHead } from '../files/npy'
 import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
+import { fillFolder, zarrInto } from '../files/zarrinto'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
 import { MOST_HELD_BYTES } from './batches'
-import { type SlideFile, slideFile } from './slidefile'
+import { type Into, type SlideFile, slideFile } from './slidefile'
 import type { Region } from '../data/data'
 import { allClasses, type Ranked, rankedHead, rankedRow, tileHead, tileRow } from './ranked'
 
@@ -157,21 +159,51 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
   }
 }
 
-/** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
-const asTiffs = (
+/** A place of a prediction with a pyramid. */
+interface PyramidPlace {
+  readonly into: Into
+  readonly done: () => void
+  readonly drop: () => void
+}
+
+/** Formats with a pyramid: the ends of their names, and their places. */
+const PYRAMIDS: Readonly<Record<'tiff' | 'zarr', readonly [end: string, open: (path: string) => PyramidPlace]>> = {
+  tiff: [
+    'tif',
+    (path) => {
+      const file = fillWhole(path, 'replace')
+      return { into: (of) => bigTiffInto(file, of), done: file.done, drop: file.drop }
+    },
+  ],
+  zarr: [
+    'zarr',
+    (path) => {
+      const folder = fillFolder(path)
+      return { into: (of) => zarrInto(folder, of), done: folder.done, drop: folder.drop }
+    },
+  ],
+}
+export const hasPyramid = (format: Format | undefined): format is keyof typeof PYRAMIDS =>
+  format !== undefined && format in PYRAMIDS
+
+/** An image with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
+const asPyramids = (
   { shapeOfImage, nameOf, factsOf, form, classes }: OutputsOf,
   folder: string,
+  format: keyof typeof PYRAMIDS,
 ): Outputs => {
+  const [end, openPlace] = PYRAMIDS[format]
+  const pathOf = (i: number): string => join(folder, `${nameOf(i)}.${end}`)
   const written: string[] = []
-  let open: { readonly file: Filling; readonly slide: SlideFile; readonly i: number } | undefined
+  let open: { readonly place: PyramidPlace; readonly slide: SlideFile; readonly i: number } | undefined
   const close = (): void => {
     if (!open) return
-    const { file, slide, i } = open
+    const { place, slide, i } = open
     slide.end()
-    file.done()
+    place.done()
     const picture = slide.overview()
     if (picture) orThrow(writeWhole(join(folder, `${nameOf(i)}-overview.png`), [E.right(picture)], 'replace'))
-    written.push(join(folder, `${nameOf(i)}.tif`))
+    written.push(pathOf(i))
     open = undefined
   }
   return {
@@ -179,16 +211,17 @@ const asTiffs = (
     image: (i) => {
       close()
       const o = shapeOfImage(i)
-      const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
+      const place = openPlace(pathOf(i))
       const planes = (bytes: Uint8Array): Values =>
         new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
-      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, microns: undefined, ...factsOf?.(i), classes })
-      open = { file, slide, i }
+      const facts = { microns: undefined, ...factsOf?.(i) }
+      const slide = slideFile(place.into, { shape: o.shape, isClasses: o.classes, form, ...facts, classes })
+      open = { place, slide, i }
       return (channel, _, plane) => slide.put(channel, planes(plane))
     },
     end: close,
     drop: () => {
-      open?.file.drop()
+      open?.place.drop()
       open = undefined
     },
     written: () => written,
@@ -375,8 +408,8 @@ const inMemory = (shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Ou
 const ONE_FILE = ['.npy', '.safetensors', '.csv', '.json', '.jsonl']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
-/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes; tiled TIFFs with a pyramid. */
-export const FORMATS = ['npy', 'png', 'overlay', 'tiff'] as const
+/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes; tiled TIFFs and OME-Zarr with a pyramid. */
+export const FORMATS = ['npy', 'png', 'overlay', 'tiff', 'zarr'] as const
 /** The formats of output files. */
 export type Format = (typeof FORMATS)[number]
 
@@ -411,7 +444,7 @@ export const outputsTo = (o: OutputsOf): Outputs => {
   const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked, areTiles = false } = o
   if (out === undefined) return inMemory(shapeOfImage, nameOf)
   if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
-  if (format === 'tiff') return asTiffs(o, out)
+  if (hasPyramid(format)) return asPyramids(o, out, format)
   if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
   const isTable = extname(out) === '.csv'
   const isList = extname(out) === '.json' || extname(out) === '.jsonl'
@@ -434,8 +467,8 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
 
 export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 
-/** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
-export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
+/** Larger outputs of a batch wait in a file. Images with a pyramid are written from it in bands. */
+export const mostHeld = (format: Format | undefined): number => (hasPyramid(format) ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
 /** Moves a rectangle of an image, a band of rows at a time, to the places of its planes. */
 export const writeImage = (
