@@ -31,7 +31,7 @@ import { sharedThreads } from '../train/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
-import { type DataFlags, dataNamed, withTissue } from './data'
+import { type DataFlags, dataNamed, withSlides } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
 import { readingModel } from './modelreads'
@@ -276,7 +276,7 @@ export const evaluateModel = (given: string | undefined, command: EvaluateComman
   const o = withSet(command)
   return pipe(
     TE.fromEither(asked(o)),
-    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMap(() => withSlides(o, out.say)),
     TE.flatMapEither((found) =>
       pipe(
         withRecipe('evaluate', given, found),

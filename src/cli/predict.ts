@@ -35,7 +35,7 @@ import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { Farewell } from '../train/ranks'
 import { zooEntry } from '../zoo'
-import { type DataFlags, dataNamed, withTissue } from './data'
+import { type DataFlags, dataNamed, withSlides } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { modelNamed } from './model'
@@ -288,7 +288,7 @@ const finished = (answer: Predicted | Farewell, options: Given, out: Output): vo
 export const predictModel = (model: string | undefined, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(given(o)),
-    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMap(() => withSlides(o, out.say, false)),
     TE.flatMapEither((asked) =>
       pipe(
         engineFor({}, process.env),

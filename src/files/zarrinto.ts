@@ -86,8 +86,7 @@ export const zarrInto = <T extends PixelType>({ put }: Pick<FillingFolder, 'put'
     const { pixels } = tile
     const chunk = new array(plane * channels).fill(fill) as PixelsOf<T>
     for (let y = 0, at = 0; y < tile.height; y++)
-      for (let x = 0; x < tile.width; x++)
-        for (let c = 0; c < channels; c++) chunk[c * plane + y * ZARR_TILE + x] = pixels[at++]!
+      for (let x = 0; x < tile.width; x++) for (let c = 0; c < channels; c++) chunk[c * plane + y * ZARR_TILE + x] = pixels[at++]!
     if (chunk.every((n) => Object.is(n, fill))) return
     const bytes = new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     put(`${tile.level}/c/0/${tile.row}/${tile.column}`, gzipSync(bytes, { level: GZIP_LEVEL }))

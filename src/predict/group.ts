@@ -136,10 +136,7 @@ const cutFor = ({ top, left, height, width }: Region, padded: Size, output: Size
     const start = Math.floor((from * made) / input)
     return [start, Math.min(made, Math.ceil(((from + length) * made) / input)) - start]
   }
-  const [rows, columns] = [
-    along(top, height, padded.height, output.height),
-    along(left, width, padded.width, output.width),
-  ]
+  const [rows, columns] = [along(top, height, padded.height, output.height), along(left, width, padded.width, output.width)]
   return { top: rows[0], left: columns[0], height: rows[1], width: columns[1] }
 }
 

@@ -18,7 +18,7 @@ import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/
 // ---------------------------------------------------------------- what is compared
 
 /**
- * Rows of an image for a metric: the output of the net beside the target. Of a masked net, the pixels inside of the mask, as one row.
+ * Rows of an image for a metric: the output of the net beside the target. A masked net shows the pixels inside of its mask, as one row.
  *
  * @example const sum = ({ output }: Compared) => Array.from(output).reduce((a, b) => a + b, 0)
  */
@@ -546,10 +546,13 @@ const together = (task: Task, names: readonly string[], wanted: readonly (Metric
 // ---------------------------------------------------------------- the loss of several batches
 
 /**
- * By how much a batch's loss counts: a mean over labels by the weights of those that are not ignored, that of a masked net by its pixels inside, any
- * other by images.
+ * The weight of a batch's loss: the weights of its labels that are not ignored, for a mean over labels; its number of images otherwise. A masked net
+ * counts pixels inside.
  */
-export const shareOf = ({ loss, isMasked }: Task, images: number): { readonly add: (part: Compared) => void; readonly value: () => number } => {
+export const shareOf = (
+  { loss, isMasked }: Task,
+  images: number,
+): { readonly add: (part: Compared) => void; readonly value: () => number } => {
   const [ignored, weights] = [ignoredBy(loss), optionOf<readonly number[]>(loss, 'weights')]
   if (ignored === undefined && weights === undefined && !isMasked) return { add: () => undefined, value: () => images }
   let taken = 0

@@ -471,12 +471,7 @@ export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 export const mostHeld = (format: Format | undefined): number => (hasPyramid(format) ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
 /** Moves a rectangle of an image, a band of rows at a time, to the places of its planes. */
-export const writeImage = (
-  o: OutputShape,
-  cut: Region,
-  read: (offset: number, bytes: number) => Uint8Array,
-  put: Put,
-): void => {
+export const writeImage = (o: OutputShape, cut: Region, read: (offset: number, bytes: number) => Uint8Array, put: Put): void => {
   const [c, , w] = o.shape
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)

@@ -38,7 +38,11 @@ const columns = (rows: readonly (readonly [Row, Row])[], length: number): readon
 }
 
 /** The sum over the windows of one row of windows, and their number: a window with a pixel that has no number does not count. */
-const rowSum = (rows: readonly (readonly [Row, Row])[], width: number, channels: number): readonly [sum: number, count: number] => {
+const rowSum = (
+  rows: readonly (readonly [Row, Row])[],
+  width: number,
+  channels: number,
+): readonly [sum: number, count: number] => {
   const sums = columns(rows, width * channels)
   let [all, count] = [0, 0]
   for (let at = 0; at < (width - SIDE + 1) * channels; at++) {

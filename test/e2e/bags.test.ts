@@ -26,10 +26,12 @@ import {
 } from '../../dsl'
 import { type Data, evaluate, predict, type SlideOptions, slides } from '../../src'
 import { openSlide, regionOf } from '../../src/data/slides/slide'
+import { canvasFor } from '../../src/data/slides/slides'
 import { openTensors, readTensor, writeTensors } from '../../src/files/safetensors'
 import { modelState } from '../../src/train/weights'
 import { startOf, uniform } from '../fixtures/formula'
 import { done } from './networks'
+import { spillwayHere, trainingHereOf, unchecked } from './processes'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-bags-'))
@@ -84,8 +86,7 @@ const body = [
   conv2d('body', 8, 3),
   relu(),
 ] as const
-const netOf = <R extends Net>(reduction: R) =>
-  model([2, 3, CANVAS, CANVAS], masked(BLOCK, ...body, reduction, linear('head', 3)))
+const netOf = <R extends Net>(reduction: R) => model([2, 3, CANVAS, CANVAS], masked(BLOCK, ...body, reduction, linear('head', 3)))
 const NETS = {
   mean: netOf(globalAvgPool('gap')),
   max: netOf(globalMaxPool('gap')),
@@ -247,6 +248,31 @@ test('a prediction with a result per pixel has a heat map for each slide', async
   }
 })
 
+test('the smallest canvas of all slides is the size of the model: one plan serves them', async () => {
+  const file = unchecked(join(__dirname, '../faults/slides-model.ts'))
+  const how = ['--data', folder, '--blocks', '32', '--canvas', 'auto']
+  const says = /canvas: 5 slides of 5 sizes from 40 x 20 to 48 x 48, on 192 x 64: one plan serves all of them/
+  const planned = await spillwayHere('plan', file, ...how, '--machine', DEVICE)
+  assert.match(planned.out + planned.err, says)
+  assert.match(planned.out, /1×3×192×64/)
+  assert.equal(canvasFor([folder], { blocks: 32 }).size, [192, 64])
+  assert.equal(canvasFor([join(folder, 'b/first/0.tif')], {}).size, [32, 64])
+  const saved = join(root, 'canvas.safetensors')
+  const trainedHere = await trainingHereOf(file, '--loss', 'cross-entropy', ...how, '--steps', '2', '--save', saved)
+  assert.is(trainedHere.code, 0, trainedHere.err)
+  const common = ['--weights', saved, ...how, '--device', DEVICE]
+  const evaluated = await spillwayHere('evaluate', file, '--loss', 'cross-entropy', ...common, '--json')
+  assert.is(JSON.parse(evaluated.out).images, 2, evaluated.err)
+  const predicted = await spillwayHere('predict', file, ...common, '--as', 'values', '--out', join(root, 'scores.json'), '--json')
+  assert.is(JSON.parse(predicted.out).images, 2, predicted.err)
+  for (const [args, words] of [
+    [['plan', file, '--data', folder], /--data is for the canvas of slides: add --canvas auto, or a size/],
+    [['plan', file, '--canvas', 'auto'], /--canvas auto is the size of slides: add --data/],
+    [['plan', file, '--canvas', 'tiny'], /--canvas: 'tiny' is not a size in pixels/],
+  ] as const)
+    assert.match((await spillwayHere(...args)).err, words)
+})
+
 test('bags that do not fit, or that contradict themselves, are refused', async () => {
   const refusal = async (path: string, o: SlideOptions): Promise<string> =>
     slides(path, o).then(
@@ -254,7 +280,10 @@ test('bags that do not fit, or that contradict themselves, are refused', async (
       (e: Error) => e.message,
     )
   assert.match(await refusal(list, {}), /bag first has its slides on one canvas, a block apart: set blocks and canvas/)
-  assert.match(await refusal(list, { ...HOW, canvas: 64 }), /bag first has 3 slides at this level, more than the canvas of 64 x 64/)
+  assert.match(
+    await refusal(list, { ...HOW, canvas: 64 }),
+    /bag first has 3 slides at this level, more than the canvas of 64 x 64/,
+  )
   const odd = (text: string): string => {
     const file = join(root, 'odd.csv')
     writeFileSync(file, `image,label,bag\n${text}\n`)
@@ -268,7 +297,10 @@ test('bags that do not fit, or that contradict themselves, are refused', async (
     .toColourspace('b-w')
     .tiff({ tile: true, tileWidth: 16, tileHeight: 16 })
     .toFile(grey)
-  assert.match(await refusal(odd(`${one},1,x\n${grey},1,x`), HOW), /bag x: .*grey\.tif has 1 channels of 8 bits, but .*0\.tif has 3 of 8/)
+  assert.match(
+    await refusal(odd(`${one},1,x\n${grey},1,x`), HOW),
+    /bag x: .*grey\.tif has 1 channels of 8 bits, but .*0\.tif has 3 of 8/,
+  )
   const { height, width } = openSlide(one, {}).level
   assert.is((await regionOf(openSlide(one, {}), { top: 0, left: 0, height, width })).length, height * width * 3)
 })

@@ -193,11 +193,13 @@ const inList = (list: string): FoundAll => {
   const named = numbered({ texts, placeOf: (i) => `${at[i]}: ` }, undefined)
   if (isLeft(named)) return odd(named.left)
   const { labels, classes } = named.right
-  const found = samples.map(({ image, mask, bag }, i): Found => ({
-    file: image,
-    ...(mask === undefined ? { label: labels[i]! } : { mask }),
-    ...(bag === undefined ? {} : { bag }),
-  }))
+  const found = samples.map(
+    ({ image, mask, bag }, i): Found => ({
+      file: image,
+      ...(mask === undefined ? { label: labels[i]! } : { mask }),
+      ...(bag === undefined ? {} : { bag }),
+    }),
+  )
   const labelOf = new Map<string, number | undefined>()
   found.forEach(({ bag, label }, i) => {
     if (bag === undefined) return
@@ -575,6 +577,45 @@ const isTissue = ({ of, region }: Placed, shares: Tissue, { tissue = 0 }: SlideO
 /** Looks for tissue in each slide, which takes time. */
 export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =>
   new Map(await Promise.all(openedAt(path, o).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)))
+
+/** A canvas for all samples of several paths, and the slides that it serves. */
+export interface Canvas {
+  readonly size: PixelSize
+  /** Sizes of all slides, the smallest area first. */
+  readonly slides: readonly PixelSize[]
+}
+
+/** Sides of a canvas without blocks are multiples of this number. */
+const CANVAS_STEP = 32
+
+const byArea = (a: PixelSize, b: PixelSize): number => a[0] * a[1] - b[0] * b[1]
+
+/** Widths of a canvas on which rows of a bag's slides end exactly. */
+const widthsFor = (bag: readonly Labelled[], side: number): readonly number[] =>
+  bag.map((_, n) =>
+    bag.slice(0, n + 1).reduce((sum, { slide: { level } }, i) => sum + (i > 0 ? side : 0) + up(level.width, side), 0),
+  )
+const up = (n: number, step: number): number => Math.ceil(n / step) * step
+
+/** The smallest canvas on which each slide and each bag fits, with sides that are multiples of a block. */
+export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => {
+  const side = o.blocks ?? CANVAS_STEP
+  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o).all))
+  const levels = bags.flat().map(({ slide: { level } }) => level)
+  const least = up(Math.max(...levels.map((l) => l.width)), side)
+  const rowsAt = (width: number): number =>
+    Math.max(
+      ...bags.flatMap((bag) =>
+        shelved(bag, [Number.POSITIVE_INFINITY, width], side)!.map((p) => up(p.top + p.region.height, side)),
+      ),
+    )
+  const widths = [...new Set([least, ...bags.flatMap((bag) => widthsFor(bag, side))])].filter((width) => width >= least)
+  const sizes = widths.map((width): PixelSize => [rowsAt(width), width])
+  return {
+    size: [...sizes].sort(byArea)[0]!,
+    slides: levels.map((l): PixelSize => [l.height, l.width]).sort(byArea),
+  }
+}
 
 /** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
 export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {

@@ -172,7 +172,10 @@ type ByteRange = { readonly offset: number; readonly length: number } | { readon
 /** The used part of that package. */
 interface Zarrita {
   readonly open: (store: Store, o: { readonly kind: 'array' }) => Promise<unknown>
-  readonly get: (array: unknown, selection: readonly unknown[]) => Promise<{ readonly data: Uint8Array | Uint16Array | Float32Array }>
+  readonly get: (
+    array: unknown,
+    selection: readonly unknown[],
+  ) => Promise<{ readonly data: Uint8Array | Uint16Array | Float32Array }>
   readonly slice: (from: number, to: number) => unknown
 }
 const PACKAGE: string = 'zarrita'

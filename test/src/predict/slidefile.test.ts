@@ -101,7 +101,13 @@ test('numbers keep their bits; levels are means', async () => {
   const file = fillWhole(at('numbers.tif'))
   const [width, height] = [300, 10]
   const numbers = Float32Array.from({ length: width * height }, (_, i) => Math.sin(i) / 2 + 0.5)
-  const slide = slideFile((of) => bigTiffInto(file, of), { shape: [1, height, width], isClasses: false, form: 'probabilities', microns: 1, classes: [] })
+  const slide = slideFile((of) => bigTiffInto(file, of), {
+    shape: [1, height, width],
+    isClasses: false,
+    form: 'probabilities',
+    microns: 1,
+    classes: [],
+  })
   slide.put(0, numbers.subarray(0, 3 * width))
   slide.put(0, numbers.subarray(3 * width))
   slide.end()
@@ -121,7 +127,10 @@ test('numbers keep their bits; levels are means', async () => {
 })
 
 /** All numbers of a level, channels first, by zarrita alone. */
-const byZarrita = async (folder: string, level: number): Promise<{ readonly data: ArrayLike<number>; readonly shape: readonly number[] }> => {
+const byZarrita = async (
+  folder: string,
+  level: number,
+): Promise<{ readonly data: ArrayLike<number>; readonly shape: readonly number[] }> => {
   const zarr = await import('zarrita')
   const { default: FileSystemStore } = await import('@zarrita/storage/fs')
   const group = await zarr.open(new FileSystemStore(folder), { kind: 'group' })
@@ -144,7 +153,10 @@ test('an OME-Zarr image has the levels, the scale and the numbers of a TIFF, for
     for (const level of [0, 1, 2]) {
       const [slide, expected] = [openSlide(at('labels.zarr'), { level }), openSlide(tiff, { level })]
       const { width, height, microns } = slide.level
-      assert.equal([width, height, microns!.toFixed(3)], [expected.level.width, expected.level.height, expected.level.microns!.toFixed(3)])
+      assert.equal(
+        [width, height, microns!.toFixed(3)],
+        [expected.level.width, expected.level.height, expected.level.microns!.toFixed(3)],
+      )
       const all = { top: 0, left: 0, height, width }
       const numbers = Buffer.from(await regionOf(expected, all))
       assert.equal(Buffer.from(await regionOf(slide, all)), numbers, `level ${level}`)
