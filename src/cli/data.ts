@@ -72,10 +72,12 @@ const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<Spil
     return E.left(usage('--canvas is for whole slides: leave --canvas or --tile-size out'))
   if (level !== undefined && microns !== undefined)
     return E.left(usage('--level and --microns exclude each other: leave one of them out'))
-  const placed = canvas === AUTO ? undefined : canvas
-  const own = { level, microns, tiles: tileSize, tissue, blocks, canvas: placed, mean, std, augment }
+  const own = { level, microns, tiles: tileSize, tissue, blocks, mean, std, augment }
   const how = given({ ...own, fit: fit === 'own' ? undefined : fit })
-  return onRefusal(() => slidesAt(path, how, o.found).data)
+  // Checks before `withSlides` have the canvas of these data.
+  const sizeOf = (): CanvasAsked | undefined =>
+    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks })).size : canvas
+  return onRefusal(() => slidesAt(path, { ...how, ...given({ canvas: sizeOf() }) }, o.found).data)
 }
 
 const sizeText = ([height, width]: readonly [number, number]): string => `${height} x ${width}`
