@@ -127,3 +127,14 @@ export const maskOf = (
         mask.at(h!, w!, layer),
         map((ref) => ({ mask: ref })),
       )
+
+/** The class of pixels outside of a mask. Their numbers are `LOWEST`, which no pixel inside has. */
+const NO_CLASS = -1
+
+/** An output whose pixels outside of the mask can be told from all others. */
+export const marked = (graph: GraphBuilder, out: Ref, mask: Ref | undefined, layer: string): Made =>
+  mask === undefined
+    ? right(out)
+    : graph.value(out).dtype === 'i32'
+      ? graph.one('mask_labels', { ignoreIndex: NO_CLASS }, [out, mask], layer)
+      : graph.one('mask_fill', { value: LOWEST }, [out, mask], layer)

@@ -16,7 +16,7 @@ import { invalid } from './decode'
 import { takesBytes } from './fedbytes'
 import { fold } from './fold'
 import type { Model } from './model'
-import { type Mask, maskOf } from './masks'
+import { type Mask, maskOf, marked } from './masks'
 import { algebraOf, randomKeys } from './netgraph'
 import type { Loss } from './training'
 
@@ -60,11 +60,13 @@ interface Forward {
   readonly graph: GraphBuilder
   /** The net's result. */
   readonly y: Ref
+  /** Its form. */
+  readonly out: Ref
   /** The pixels that count, if they are those of a mask. */
   readonly mask: Mask | undefined
 }
 
-/** The net's forward pass, and its output. */
+/** The net's forward pass. */
 const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forward> => {
   const graph = new GraphBuilder(name)
   const masks = new Map<Ref, Mask>()
@@ -78,10 +80,7 @@ const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forwa
       () => graph.written.length > 0,
       () => invalid('net', 'it has no layers that compute'),
     ),
-    E.map(({ y, out }) => {
-      graph.markOutput(out, OUTPUT)
-      return { graph, y, mask: masks.get(y) }
-    }),
+    E.map(({ y, out }) => ({ graph, y, out, mask: masks.get(y) })),
   )
 }
 
@@ -89,7 +88,10 @@ const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forwa
 export const predictionOf = (m: Model, form: Form, name = 'model'): Either<GraphError, Graph> =>
   pipe(
     forwardOf(m, form, name),
-    E.map(({ graph }) => graph.build()),
+    E.map(({ graph, out }) => {
+      graph.markOutput(out, OUTPUT)
+      return graph.build()
+    }),
   )
 
 /** The default output beside a loss: the classes of pixels; for an image, the net's whole result. */
@@ -102,7 +104,11 @@ export const formBeside = (m: Model, loss: Loss): Form => {
 /** An objective has an optimizer; this one finds no parameters. */
 const NO_OPTIMIZER = optimizerWith('sgd', { lr: 0 })
 
-/** A model's predictions and its loss, as a step that trains nothing. @example evaluationOf(net, crossEntropy, 'classes') */
+/**
+ * A model's predictions and its loss, as a step that trains nothing. Pixels outside of a mask have no class, or no number (masks.ts).
+ *
+ * @example evaluationOf(net, crossEntropy, 'classes')
+ */
 export const evaluationOf = (m: Model, loss: Loss, form: Form, name = 'model'): Either<GraphError, ElaboratedStep> =>
   pipe(
     lossEntry(loss),
@@ -112,7 +118,9 @@ export const evaluationOf = (m: Model, loss: Loss, form: Form, name = 'model'): 
       graph.checked(graph.target('target', targetOf(entry, graph.shape(y)), entry.labels ? 'i32' : graph.dtype)),
     ),
     E.bind('mask', ({ forward: { graph, y, mask } }) => maskOf(mask, graph.shape(y), 'loss')),
-    E.map(({ forward: { graph, y }, target, mask }) => {
+    E.bind('shown', ({ forward: { graph, out }, mask }) => marked(graph, out, mask.mask, OUTPUT)),
+    E.map(({ forward: { graph, y }, target, mask, shown }) => {
+      graph.markOutput(shown, OUTPUT)
       const term: Term = { name: 'loss', loss, of: y, to: { value: target, detached: false }, weight: 1, ...mask }
       return {
         graph: graph.build(),

@@ -83,7 +83,7 @@ const main = async (): Promise<void> => {
   for (const { name, shape, values: found } of outputs) {
     const [height, width] = shape.slice(-2) as [number, number]
     await sharp(picture(found as Float32Array), { raw: { width, height, channels: 1 } })
-      .resize(CANVAS, CANVAS, { kernel: 'nearest' })
+      .resize(width * TILE, height * TILE, { kernel: 'nearest' })
       .png()
       .toFile(join(MAPS, `${name}.png`))
   }

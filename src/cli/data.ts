@@ -2,16 +2,17 @@
 // is for something else.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Taking } from '../data/augment'
 import { type Data, files, folder } from '../data/data'
 import { holdsArrays, holdsPictures } from '../data/images'
 import { looked } from '../data/sizes'
-import { isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
+import { canvasFor, isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
-import type { LAYOUTS } from './options'
+import { AUTO, type CanvasAsked, type LAYOUTS } from './options'
 
 /** How images or arrays are meant. */
 export interface DataFlags {
@@ -30,8 +31,8 @@ export interface DataFlags {
   readonly tissue?: number
   /** Side of blocks that become 0 if they have no tissue. */
   readonly blocks?: number
-  /** Height and width of whole slides as samples. */
-  readonly canvas?: readonly [height: number, width: number]
+  /** Height and width of whole slides as samples; the smallest for all of them with `auto`, until `withSlides` has looked at them. */
+  readonly canvas?: CanvasAsked
   readonly found?: Tissue
 }
 
@@ -71,10 +72,52 @@ const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<Spil
     return E.left(usage('--canvas is for whole slides: leave --canvas or --tile-size out'))
   if (level !== undefined && microns !== undefined)
     return E.left(usage('--level and --microns exclude each other: leave one of them out'))
-  const own = { level, microns, tiles: tileSize, tissue, blocks, canvas, mean, std, augment }
+  const own = { level, microns, tiles: tileSize, tissue, blocks, mean, std, augment }
   const how = given({ ...own, fit: fit === 'own' ? undefined : fit })
-  return onRefusal(() => slidesAt(path, how, o.found).data)
+  // Checks before `withSlides` have the canvas of these data.
+  const sizeOf = (): CanvasAsked | undefined =>
+    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks })).size : canvas
+  return onRefusal(() => slidesAt(path, { ...how, ...given({ canvas: sizeOf() }) }, o.found).data)
 }
+
+const sizeText = ([height, width]: readonly [number, number]): string => `${height} x ${width}`
+
+/** The canvas as a size. Says which slides have it, so which sizes one plan serves. */
+export const withCanvas = <O extends DataFlags & { readonly data?: string | Data }>(
+  o: O & { readonly evaluate?: unknown; readonly image?: readonly [number, number] },
+  say: (text: string) => void,
+  sizesModel: boolean,
+): TaskEither<SpillwayError, O> => {
+  const { data, evaluate, level, microns, blocks, canvas, tileSize } = o
+  if (canvas === undefined || tileSize !== undefined || typeof data !== 'string')
+    return canvas === AUTO
+      ? TE.left(usage('--canvas auto is the size of slides: add --data, and leave --tile-size out'))
+      : TE.right(o)
+  const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
+  return TE.fromEither(
+    onRefusal(() => {
+      const found = canvasFor(paths, given({ level, microns, blocks }))
+      const size = canvas === AUTO ? found.size : canvas
+      const sizes = [...new Set(found.slides.map(sizeText))]
+      const between = sizes.length === 1 ? sizes[0] : `${sizes.length} sizes from ${sizes[0]} to ${sizes.at(-1)}`
+      const count = `${found.slides.length} slide${found.slides.length === 1 ? '' : 's'}`
+      const isServed = found.slides.every(([height, width]) => height <= size[0] && width <= size[1])
+      if (isServed) say(`canvas: ${count} of ${between}, on ${sizeText(size)}: one plan serves all of them`)
+      return { ...o, canvas: size, ...(canvas === AUTO && sizesModel ? { image: o.image ?? size } : {}) }
+    }),
+  )
+}
+
+/** The options of a command, after a look at the slides: their canvas, and their tissue. `sizesModel`: the canvas sets the size of the model. */
+export const withSlides = <O extends DataFlags & { readonly data?: string | Data }>(
+  o: O,
+  say: (text: string) => void,
+  sizesModel = true,
+): TaskEither<SpillwayError, O> =>
+  pipe(
+    withCanvas(o, say, sizesModel),
+    TE.flatMap((sized) => withTissue(sized, say)),
+  )
 
 /** The options of a command, after a look for tissue where they ask for it. Says the share of tiles that are left out. */
 export const withTissue = <O extends DataFlags & { readonly data?: string | Data }>(

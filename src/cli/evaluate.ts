@@ -33,7 +33,7 @@ import { sharedThreads } from '../train/ranks/among'
 import { filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { RunEnd } from '../train/ranks/orders'
-import { type DataFlags, dataNamed, withTissue } from './data'
+import { type DataFlags, dataNamed, withSlides } from './data'
 import { evaluatedAmong } from './evaluateamong'
 import { interrupts } from './interrupts'
 import { readingModel } from './modelreads'
@@ -278,7 +278,7 @@ export const evaluateModel = (given: string | undefined, command: EvaluateComman
   const o = withSet(command)
   return pipe(
     TE.fromEither(asked(o)),
-    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMap(() => withSlides(o, out.say)),
     TE.flatMapEither((found) =>
       pipe(
         withRecipe('evaluate', given, found),

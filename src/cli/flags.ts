@@ -10,6 +10,7 @@ import { AUGMENT_WORDS, FITS, TAKINGS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import { described } from './help'
 import {
+  canvasOption,
   budgetsOption,
   choiceOption,
   countOption,
@@ -210,8 +211,8 @@ const BLOCKS = [
 ] as const
 const CANVAS = [
   '--canvas <size>',
-  'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, or height x width (default: the size of each slide)',
-  pixelsOption('--canvas'),
+  'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, height x width, or auto for the smallest that holds all slides (default: the size of each slide)',
+  canvasOption,
 ] as const
 const NETWORK = [
   '--network <name>',
@@ -399,6 +400,11 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...NETWORK)
       .option(...NORM)
       .option(...SHARD)
+      .option('--data <path>', 'slides whose sizes --canvas serves')
+      .option(...LEVEL)
+      .option(...MICRONS)
+      .option(...BLOCKS)
+      .option(...CANVAS)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write the plan as a typed TypeScript module')
       .option('--report <file>', 'write an HTML page about the plan')
@@ -495,7 +501,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         )
         .option(
           '--format <kind>',
-          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them, tiff a tiled pyramid of any output (default npy)`,
+          `files in the folder: ${FORMATS.join(', ')}; png is a mask of the classes, overlay the image tinted by them, tiff and zarr a tiled pyramid of any output (default npy)`,
           choiceOption('--format', FORMATS),
         )
         .option(

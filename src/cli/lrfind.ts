@@ -6,7 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import { withTissue } from './data'
+import { withSlides } from './data'
 import { type SpillwayError, usage } from '../errors/errors'
 import { checkedPlaces, writing } from '../files/places'
 import { rowText } from '../files/rows'
@@ -104,7 +104,7 @@ const found = (model: string, o: LrFindOptions, out: Output): TaskEither<Spillwa
 
 export const findTheRate = (model: string, o: LrFindOptions, out: Output): Promise<Done> =>
   pipe(
-    withTissue(o, out.say),
+    withSlides(o, out.say),
     TE.flatMap((asked) => found(model, asked, out)),
     TE.tap((r) =>
       TE.fromEither(

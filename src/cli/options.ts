@@ -102,6 +102,11 @@ export const pixelsOption = (flag: string): ((text: string) => readonly [height:
       : E.left(usage(`${flag}: '${text}' is not a size in pixels; examples: 512, or 509x389 (height x width)`))
   })
 
+/** A canvas as its size, or the smallest for all slides of the data. */
+export const AUTO = 'auto'
+export type CanvasAsked = readonly [height: number, width: number] | typeof AUTO
+export const canvasOption = (text: string): CanvasAsked => (text === AUTO ? AUTO : pixelsOption('--canvas')(text))
+
 export const choiceOption = <C extends string>(flag: string, legal: readonly C[]): ((text: string) => C) =>
   option(
     E.fromPredicate(

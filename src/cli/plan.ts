@@ -27,13 +27,17 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { startedBy } from '../ranks/engine'
 import { checkRanks, planAmong, type Processes, sharedThreads } from '../train/ranks/among'
 import type { RunEnd } from '../train/ranks/orders'
+import { type DataFlags, withCanvas } from './data'
 import type { NamedModel } from './model'
 import { readingModel } from './modelreads'
+import { flagOf } from './options'
 import { type Done, note, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface PlanOptions extends StagingOptions {
+export interface PlanOptions extends StagingOptions, Pick<DataFlags, 'level' | 'microns' | 'blocks' | 'canvas'> {
+  /** Slides whose canvas is the size of the model. */
+  readonly data?: string
   readonly save?: string
   readonly emit?: string
   readonly report?: string
@@ -177,16 +181,27 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
 /** A rank that does not lead has nothing to print. */
 const isStaged = (answer: StagedModel | RunEnd): answer is StagedModel => 'staged' in answer
 
-export const planModel = (model: string, o: PlanOptions, out: Output): Promise<Done> =>
+/** A plan needs the sizes of slides alone. */
+const readsSizes = ({ data, level, microns, blocks, canvas }: PlanOptions): Either<SpillwayError, void> => {
+  const odd = Object.entries({ data, level, microns, blocks }).find(([, value]) => value !== undefined)
+  return canvas === undefined && odd !== undefined
+    ? E.left(usage(`${flagOf(odd[0])} is for the canvas of slides: add --canvas auto, or a size`))
+    : E.right(undefined)
+}
+
+export const planModel = (model: string, asked: PlanOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(
       pipe(
-        emits(o),
-        E.flatMap(() => placesOf(model, o)),
+        emits(asked),
+        E.flatMap(() => placesOf(model, asked)),
+        E.flatMap(() => readsSizes(asked)),
       ),
     ),
-    TE.flatMap(() => staged(model, { measure: 'first', ...o })),
-    TE.flatMap((answer) => {
+    TE.flatMap(() => withCanvas(asked, out.say, true)),
+    TE.bindTo('o'),
+    TE.bind('answer', ({ o }) => staged(model, { measure: 'first', ...o })),
+    TE.flatMap(({ o, answer }) => {
       if (isStaged(answer)) return () => written(answer, o, out)
       process.exitCode = answer.code
       return TE.right(undefined)

@@ -37,7 +37,7 @@ import { beforehand, filesOf } from '../train/beforehand'
 import { type LoadingOptions, loadingOf } from '../train/loading'
 import type { RunEnd } from '../train/ranks/orders'
 import { zooEntry } from '../zoo'
-import { type DataFlags, dataNamed, withTissue } from './data'
+import { type DataFlags, dataNamed, withSlides } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { modelNamed } from './model'
@@ -290,7 +290,7 @@ const finished = (answer: Predicted | RunEnd, options: Given, out: Output): void
 export const predictModel = (model: string | undefined, o: PredictCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(given(o)),
-    TE.flatMap(() => withTissue(o, out.say)),
+    TE.flatMap(() => withSlides(o, out.say, false)),
     TE.flatMapEither((asked) =>
       pipe(
         engineFor({}, process.env),

@@ -32,7 +32,7 @@ import { sessionTask } from '../train/session'
 import { firstOf } from '../train/signals'
 import { isEvaluable } from '../train/sets'
 import { zooEntry } from '../zoo'
-import { type DataFlags, dataNamed, saysHow, withTissue } from './data'
+import { type DataFlags, dataNamed, saysHow, withSlides } from './data'
 import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
@@ -530,6 +530,6 @@ const trained = (model: string, o: TrainCommandOptions, out: Output): TaskEither
 export const trainModel = (model: string, asked: TrainCommandOptions, out: Output): Promise<Done> =>
   pipe(
     TE.fromEither(shortened(withSets(asked))),
-    TE.flatMap((o) => withTissue(o, out.say)),
+    TE.flatMap((o) => withSlides(o, out.say)),
     TE.flatMap((o) => trained(model, withClasses(model, o), out)),
   )()

@@ -280,6 +280,18 @@ export interface SlideTile {
   readonly height: number
 }
 
+/** A slide on a sample, in pixels of the sample. A prediction has an output for each. */
+export interface SlidePlace extends Region {
+  /** Name of its output. */
+  readonly name: string
+  /** Scale of its pixels, if the file states it. */
+  readonly microns: number | undefined
+  /** Its place on the earth, if the file states it. */
+  readonly georeference: Georeference | undefined
+  /** Pixels of the slide without data: outputs have none there. */
+  readonly isEmpty: ((y: number, x: number) => boolean) | undefined
+}
+
 /** The needed part of a region: with a key, only this value; and the label of pixels beyond an image. */
 export interface Wanted {
   readonly key?: string
@@ -298,12 +310,8 @@ export type DataSet =
         readonly bandBytes?: number
         readonly nameOf?: (i: number) => string
         readonly outputName?: (i: number) => string
-        /** Scale of the pixels of a sample, if its file states it. */
-        readonly micronsOf?: (i: number) => number | undefined
-        /** Pixels of an image without data: outputs have none there. */
-        readonly emptyOf?: (i: number) => (y: number, x: number) => boolean
-        /** The place of a sample on the earth, if its file states it. */
-        readonly georeferenceOf?: (i: number) => Georeference | undefined
+        /** The slides of a sample. */
+        readonly placesOf?: (i: number) => readonly SlidePlace[]
         /** The place of a sample that is a tile of a slide. */
         readonly tileOf?: (i: number) => SlideTile
       })

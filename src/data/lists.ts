@@ -12,6 +12,8 @@ export interface NamedSample {
   readonly image: string
   readonly label?: string
   readonly mask?: string
+  /** The slides with the same one are one sample; only lists of slides have it. */
+  readonly bag?: string
 }
 
 export interface Entries {
@@ -91,9 +93,11 @@ const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> 
   const ofMasks = !rows.every(({ fields }) => isGiven(fields['label'])) && rows.some(({ fields }) => isGiven(fields['mask']))
   const lack = rows.map((row) => lackOf(row, ofMasks)).find((reason) => reason !== undefined)
   if (lack !== undefined) return E.left(lack)
-  const samples = rows.map(({ fields: f }) =>
-    ofMasks ? { image: at(imageOf(f)), mask: at(f['mask']) } : { image: at(imageOf(f)), label: String(f['label']) },
-  )
+  const samples = rows.map(({ fields: f }) => ({
+    image: at(imageOf(f)),
+    ...(ofMasks ? { mask: at(f['mask']) } : { label: String(f['label']) }),
+    ...(isLabel(f['bag']) ? { bag: String(f['bag']) } : {}),
+  }))
   return E.right({ samples, at: rows.map((r) => r.at) })
 }
 

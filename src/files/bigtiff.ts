@@ -6,11 +6,12 @@ import { GEO_TAGS, type Georeference } from './georeference'
 import { type Halving, levelsOf, pyramidRows, type Rows, type Tile } from './pyramid'
 import type { Filling } from './whole'
 
-const ARRAYS = { u8: Uint8Array, f32: Float32Array } as const
+export const ARRAYS = { u8: Uint8Array, f32: Float32Array } as const
 export type PixelType = keyof typeof ARRAYS
-type PixelsOf<T extends PixelType> = InstanceType<(typeof ARRAYS)[T]>
+export type PixelsOf<T extends PixelType> = InstanceType<(typeof ARRAYS)[T]>
 
-export interface BigTiff<T extends PixelType> {
+/** An image that is written with a pyramid. */
+export interface PyramidFile<T extends PixelType> {
   readonly width: number
   readonly height: number
   readonly channels: number
@@ -19,12 +20,15 @@ export interface BigTiff<T extends PixelType> {
   /** Scale of the finest level. */
   readonly microns?: number | undefined
   readonly description?: string | undefined
-  /** The place of the image on the earth. */
-  readonly georeference?: Georeference | undefined
-  /** The value of pixels without data (GDAL's nodata). */
+  /** The value of pixels without data: GDAL's nodata, or the fill value. */
   readonly noData?: number | undefined
   /** Also receives each tile, e.g. for a picture of a level. */
   readonly seen?: ((tile: Tile<PixelsOf<T>>) => void) | undefined
+}
+
+export interface BigTiff<T extends PixelType> extends PyramidFile<T> {
+  /** The place of the image on the earth. */
+  readonly georeference?: Georeference | undefined
 }
 
 export const TIFF_TILE = 256

@@ -38,23 +38,29 @@ const shareOf =
     const batch = group.output.shape[0]!
     const places = [...group.names.keys()].filter((i) => Math.floor(i / batch) % ranks === rank)
     const of = <A>(list: readonly A[]): readonly A[] => places.map((i) => list[i]!)
-    const own = { ...group, names: of(group.names), at: of(group.at), files: of(group.files), crops: of(group.crops) }
+    const cuts = places.flatMap((place, image) => group.cuts.filter((c) => c.image === place).map((c) => ({ ...c, image })))
+    const own = { ...group, names: of(group.names), at: of(group.at), files: of(group.files), cuts }
     return places.length === 0 ? E.right(own) : E.map((data: DataSource) => ({ ...own, data }))(group.part(places))
   }
 
 /** A rank's report of a complete group. */
 interface Part {
   readonly at: readonly number[]
+  /** The place of the image of each output. */
+  readonly images: readonly number[]
   readonly files: readonly string[]
   readonly labels: readonly string[]
   readonly ranked: Done['ranked']
 }
-const partOf = ({ group, outputs, labels, ranked }: Done): Part => ({ at: group.at, files: outputs.written(), labels, ranked })
+const partOf = ({ group, outputs, labels, ranked }: Done): Part => ({
+  ...{ at: group.at, images: group.cuts.map(({ image }) => image) },
+  ...{ files: outputs.written(), labels, ranked },
+})
 const doneBy =
   (groups: readonly Group[]) =>
   (all: readonly Part[]): readonly Done[] =>
-    all.map(({ at, files, labels, ranked }, i) => ({
-      group: { ...groups[i]!, at, names: at.map(String) },
+    all.map(({ at, images, files, labels, ranked }, i) => ({
+      group: { ...groups[i]!, at, names: at.map(String), cuts: images.map((image) => ({ ...groups[i]!.cuts[0]!, image })) },
       outputs: { image: () => () => {}, end: () => {}, drop: () => {}, written: () => files, kept: () => [] },
       runs: [],
       labels,
@@ -102,7 +108,7 @@ const sharing =
   (ready: Ready): SharedPrediction => ({
     plans: [first, ...ready.groups.map((g) => g.staged)].map(({ plan }) => encodePlan(plan)),
     content: createHash('sha256')
-      .update(JSON.stringify(ready.groups.map(({ names, at, crops, staged }) => [names, at, crops, sizeOfPlan(staged)])))
+      .update(JSON.stringify(ready.groups.map(({ names, at, cuts, staged }) => [names, at, cuts, sizeOfPlan(staged)])))
       .digest('hex'),
     run: () => sharedRun(rank, ready),
   })

@@ -10,7 +10,7 @@ import { evaluationOf, FORMS } from '../../dsl/prediction'
 import { evaluationGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { takesBytes } from '../../staging/graph/graph'
+import { type Graph, takesBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
 import { asTheyAre, type Data } from '../data/data'
 import type { KnownClasses } from '../data/classes'
@@ -27,6 +27,7 @@ import { checkedMode } from '../stage/mode'
 import type { Staged } from '../stage/staged'
 import { dataOf, filesOf } from '../train/beforehand'
 import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
+import { isMarked } from './inside'
 import { detailedMetrics, type Measuring, measuring, type Task } from './metrics'
 import { EVALUATE, type EvaluateOptions } from './options'
 import { ignoringLoss, type SizeGroup, sizeGroups } from './ownsize'
@@ -76,12 +77,14 @@ export const checkedMetrics = (
     E.flatMap((task) => measuring(task, metrics)),
   )
 
-const taskOf = ({ loss, form, model: { output } }: Subject): Either<SpillwayError, Task> => taskFor(loss, form, output)
+/** Without a graph, before there is a plan. */
+const taskOf = ({ loss, form, model: { output } }: Subject, graph?: Graph): Either<SpillwayError, Task> =>
+  taskFor(loss, form, output, graph)
 
-export const taskFor = (loss: Loss, form: Form, [, channels, height, width]: Shape): Either<SpillwayError, Task> =>
+export const taskFor = (loss: Loss, form: Form, [, channels, height, width]: Shape, graph?: Graph): Either<SpillwayError, Task> =>
   pipe(
     lossEntry(loss),
-    E.map((entry) => ({ loss, entry, form, channels, pixels: height * width })),
+    E.map((entry) => ({ loss, entry, form, channels, pixels: height * width, isMasked: graph !== undefined && isMarked(graph) })),
   )
 
 const sizeOf = ([, , height, width]: Shape): Size => ({ height, width })
@@ -180,7 +183,7 @@ export const readyOf = (
         ? E.left(usage(`a plan for the simulated machine '${staged.machine.name}' cannot run`))
         : E.right(undefined),
     ),
-    E.bind('task', ({ subject }) => taskOf(subject)),
+    E.bind('task', ({ subject }) => taskOf(subject, graph)),
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))

@@ -190,7 +190,7 @@ export const followedEvaluation = (
     E.traverseArray((text) => E.map((plan: Plan) => describePlan(plan, machine))(untrustedPlan(text))),
     E.flatMap(([staged, smaller = staged]) =>
       pipe(
-        taskFor(lossBy(staged!.plan.graph)!, form as Form, output as Shape),
+        taskFor(lossBy(staged!.plan.graph)!, form as Form, output as Shape, staged!.plan.graph),
         E.flatMap((task) =>
           readyWith(
             {

@@ -1,13 +1,13 @@
 // Images of one size and their plan. In: sizes of images. Out: a group for each padded size, in the budget of the given plan.
 // Invariant: each image has one place in one group, and its output is cut back to its own size.
-import { type Georeference, resizedGeoreference } from '../files/georeference'
+import { resizedGeoreference } from '../files/georeference'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Form, Model, Shape } from '../../dsl'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { isHalf } from '../../staging/ops/op'
-import type { SlideTile } from '../data/data'
+import type { Region, SlidePlace, SlideTile } from '../data/data'
 import type { ImageFile, Size } from '../data/decode'
 import type { DataDescription } from '../data/description'
 import type { DataSource } from '../data/source'
@@ -15,9 +15,18 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { preparePrediction } from '../stage/prepare'
 import type { Staged } from '../stage/staged'
 import { outputOf } from './batches'
-import type { OutputShape, Picture } from './outputs'
+import type { OutputFacts, OutputShape, Picture } from './outputs'
 import { paddedBy } from './padding'
 import { resized } from './resized'
+
+/** A rectangle of the output of an image. */
+export interface Cut extends Region {
+  /** The place of the image in its group. */
+  readonly image: number
+  readonly name: string
+  /** The slide of the output. */
+  readonly slide?: SlidePlace
+}
 
 /** Images of one size, and the plan for them. */
 export interface Group {
@@ -29,18 +38,12 @@ export interface Group {
   readonly names: readonly string[]
   /** The place of each among all images. */
   readonly at: readonly number[]
-  /** Height and width of the output of each image: padding is cut off. */
-  readonly crops: readonly Size[]
+  /** The outputs of the images, in their order: one for each image, or for each slide on it. Padding is cut off. */
+  readonly cuts: readonly Cut[]
   /** File of each image, or its name. */
   readonly files: readonly string[]
   /** The picture at a place among all images, for overlays. */
   readonly pictureOf?: (at: number) => Promise<Picture>
-  /** Microns per pixel of the input at a place among all images, if they are known. */
-  readonly micronsOf?: (at: number) => number | undefined
-  /** The place on the earth of the input at a place among all images, if it is known. */
-  readonly georeferenceOf?: (at: number) => Georeference | undefined
-  /** Pixels without data of the input at a place among all images. */
-  readonly emptyOf?: (at: number) => (y: number, x: number) => boolean
   /** The tile at a place among all images, if they are tiles of slides. */
   readonly tileOf?: (at: number) => SlideTile
 }
@@ -68,34 +71,25 @@ export const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
   return { type: isHalf(dtype) || dtype === 'u8' ? 'f32' : dtype, shape: [c, h, w], classes }
 }
 
-/** The output of an image of a group. */
-export const shapeIn = ({ output, staged, crops }: Group, i: number): OutputShape => {
+/** The shape of an output of a group. */
+export const shapeIn = ({ output, staged, cuts }: Group, i: number): OutputShape => {
   const whole = shapeOf(output, staged.plan.graph)
-  const { height, width } = crops[i] ?? sizeOfValue(output)
+  const { height, width } = cuts[i] ?? sizeOfValue(output)
   return { ...whole, shape: [whole.shape[0], height, width] }
 }
 
-/** The scale of an output: an output of half the size has twice the microns per pixel. */
-export const micronsOfOutput = ({ staged, output, micronsOf, at }: Group, i: number): number | undefined => {
-  const microns = micronsOf?.(at[i]!)
-  return microns === undefined ? undefined : (microns * sizeOfPlan(staged).width) / sizeOfValue(output).width
-}
-
-/** The place of an output: an output of half the size has pixels that are twice as large. */
-export const georeferenceOfOutput = ({ staged, output, georeferenceOf, at }: Group, i: number): Georeference | undefined => {
-  const georeference = georeferenceOf?.(at[i]!)
+/** The scale, the place and the pixels without data of an output: an output of half the size has pixels that are twice as large. */
+export const factsOfOutput = ({ staged, output, cuts }: Group, i: number): OutputFacts => {
+  const slide = cuts[i]?.slide
+  if (!slide) return {}
+  const { microns, georeference, isEmpty } = slide
   const [input, made] = [sizeOfPlan(staged), sizeOfValue(output)]
-  return georeference && resizedGeoreference(georeference, input.width / made.width, input.height / made.height)
-}
-
-/** Pixels of an output whose pixel of the input has no data. */
-export const emptyOfOutput = (
-  { staged, output, emptyOf, at }: Group,
-  i: number,
-): ((y: number, x: number) => boolean) | undefined => {
-  const isEmpty = emptyOf?.(at[i]!)
-  const [input, made] = [sizeOfPlan(staged), sizeOfValue(output)]
-  return isEmpty && ((y, x) => isEmpty(Math.floor((y * input.height) / made.height), Math.floor((x * input.width) / made.width)))
+  const [across, down] = [input.width / made.width, input.height / made.height]
+  return {
+    microns: microns === undefined ? undefined : microns * across,
+    georeference: georeference && resizedGeoreference(georeference, across, down),
+    isEmpty: isEmpty && ((y, x) => isEmpty(Math.floor(y * down), Math.floor(x * across))),
+  }
 }
 
 /** Returns true if the graph gives one result for a whole image, such as the class. */
@@ -104,16 +98,19 @@ export const isPerImage = (graph: Graph): boolean => {
   return height * width === 1
 }
 
+const wholeCut = (size: Size, name: string, image: number): Cut => ({ ...size, top: 0, left: 0, name, image })
+
 export const groupOf = (
   staged: Staged,
   data: DataSource,
   part: Group['part'],
   names: readonly string[],
   at: readonly number[],
-  crops?: readonly Size[],
+  cuts?: readonly Cut[],
 ): Group => {
   const output = outputOf(staged.plan.graph)!
-  return { staged, output, data, part, names, files: names, at, crops: crops ?? names.map(() => sizeOfValue(output)) }
+  const size = sizeOfValue(output)
+  return { staged, output, data, part, names, files: names, at, cuts: cuts ?? names.map((n, i) => wholeCut(size, n, i)) }
 }
 
 const sizeOfValue = ({ shape }: Value): Size => {
@@ -133,14 +130,15 @@ const paddedAmong =
       .filter(({ height, width }) => height >= image.height && width >= image.width)
       .sort((a, b) => a.height * a.width - b.height * b.width)[0] ?? image
 
-/** The part of an output that belongs to an image. */
-const cropFor = (image: Size, padded: Size, output: Size): Size =>
-  image.height === padded.height && image.width === padded.width
-    ? output
-    : {
-        height: Math.ceil((image.height * output.height) / padded.height),
-        width: Math.ceil((image.width * output.width) / padded.width),
-      }
+/** The part of an output that belongs to a rectangle of the image, which is padded. */
+const cutFor = ({ top, left, height, width }: Region, padded: Size, output: Size): Region => {
+  const along = (from: number, length: number, input: number, made: number): readonly [number, number] => {
+    const start = Math.floor((from * made) / input)
+    return [start, Math.min(made, Math.ceil(((from + length) * made) / input)) - start]
+  }
+  const [rows, columns] = [along(top, height, padded.height, output.height), along(left, width, padded.width, output.width)]
+  return { top: rows[0], left: columns[0], height: rows[1], width: columns[1] }
+}
 
 /** Plans of recent sizes that a predictor keeps. */
 const MOST_PLANS = 16
@@ -163,6 +161,7 @@ export const groupsBySize = (
   open: (at: readonly number[], graph: Graph) => Either<SpillwayError, DataSource>,
   plans: readonly Staged[] | undefined,
   kept: Kept | undefined,
+  slidesOf: (i: number) => readonly SlidePlace[] = () => [],
 ): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
@@ -205,8 +204,13 @@ export const groupsBySize = (
               own.plan.graph,
             )
           const output = sizeOfValue(outputOf(own.plan.graph)!)
-          const crops = at.map((i) => cropFor(sizes[i]!, padded[i]!, output))
-          return groupOf(own, data, part, at.map(nameOf), at, crops)
+          const cuts = at.flatMap((i, image): readonly Cut[] => {
+            const slides = isPerImage(own.plan.graph) ? [] : slidesOf(i)
+            if (slides.length === 0)
+              return [{ ...cutFor({ top: 0, left: 0, ...sizes[i]! }, padded[i]!, output), name: nameOf(i), image }]
+            return slides.map((slide) => ({ ...cutFor(slide, padded[i]!, output), name: slide.name, image, slide }))
+          })
+          return groupOf(own, data, part, at.map(nameOf), at, cuts)
         }),
       ),
     ),

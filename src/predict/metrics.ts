@@ -10,6 +10,7 @@ import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { callable, text, withValues } from '../../staging/core/values'
 import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
+import { insideOf, withOutside } from './inside'
 import { type Ranked, rankingOf, sharesOf } from './ranking'
 import { Similarity } from './ssim'
 import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/errors'
@@ -17,7 +18,7 @@ import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/
 // ---------------------------------------------------------------- what is compared
 
 /**
- * Rows of an image for a metric: the output of the net beside the target.
+ * Rows of an image for a metric: the output of the net beside the target. A masked net shows the pixels inside of its mask, as one row.
  *
  * @example const sum = ({ output }: Compared) => Array.from(output).reduce((a, b) => a + b, 0)
  */
@@ -168,6 +169,8 @@ export interface Task {
   readonly pixels: number
   /** The form of the output. */
   readonly form: Form
+  /** True if the plan marks pixels outside of a mask (inside.ts). */
+  readonly isMasked?: boolean
 }
 
 /** Labels of classes, or shares of them; the largest is the label. */
@@ -264,6 +267,8 @@ export interface Measuring {
 
 /** One of several; absent fields are not needed. */
 interface Part extends Pick<Measuring, 'add' | 'result'> {
+  /** True if the places of pixels matter: pixels outside of a mask then have no number. */
+  readonly isPlaced?: boolean
   readonly image?: () => unknown
   readonly fold?: (image: unknown) => void
   readonly counts?: () => readonly Float64Array[]
@@ -414,6 +419,7 @@ const comparingStructure = (): Part => {
   let image = new Similarity()
   let [sum, images] = [0, 0]
   return {
+    isPlaced: true,
     add: ({ output, target, rows, width, channels }) => image.add(output, target, rows, width, channels),
     image: () => {
       const seen = image.value()
@@ -494,6 +500,7 @@ export const measuring = (
 }
 
 const together = (task: Task, names: readonly string[], wanted: readonly (MetricName | Metric)[]): Measuring => {
+  const { isMasked } = task
   const ofClasses = OF_CLASSES.filter((n) => wanted.includes(n))
   const ofRanks = OF_RANKS.filter((n) => wanted.includes(n))
   const ofNumbers = OF_NUMBERS.flatMap((n) => (n !== 'ssim' && wanted.includes(n) ? [n] : []))
@@ -505,7 +512,11 @@ const together = (task: Task, names: readonly string[], wanted: readonly (Metric
     ...wanted.flatMap((m) => (typeof m !== 'string' ? [own(m)] : topOf(m) !== undefined ? [countingTop(task, m)] : [])),
   ]
   return {
-    add: (part) => all.forEach((m) => m.add(part)),
+    add: (part) => {
+      const inside = isMasked ? insideOf(part) : part
+      const placed = isMasked ? withOutside(part, Number.NaN) : part
+      for (const m of all) if (m.isPlaced || inside.width > 0) m.add(m.isPlaced ? placed : inside)
+    },
     image: () => all.map((m) => m.image?.()),
     fold: (image) => all.forEach((m, i) => m.fold?.(image[i])),
     counts: () => all.map((m) => m.counts?.()),
@@ -534,13 +545,20 @@ const together = (task: Task, names: readonly string[], wanted: readonly (Metric
 
 // ---------------------------------------------------------------- the loss of several batches
 
-/** By how much a batch's loss counts: a mean over labels by the weights of those that are not ignored, any other by images. */
-export const shareOf = (loss: Loss, images: number): { readonly add: (part: Compared) => void; readonly value: () => number } => {
+/**
+ * The weight of a batch's loss: the weights of its labels that are not ignored, for a mean over labels; its number of images otherwise. A masked net
+ * counts pixels inside.
+ */
+export const shareOf = (
+  { loss, isMasked }: Task,
+  images: number,
+): { readonly add: (part: Compared) => void; readonly value: () => number } => {
   const [ignored, weights] = [ignoredBy(loss), optionOf<readonly number[]>(loss, 'weights')]
-  if (ignored === undefined && weights === undefined) return { add: () => undefined, value: () => images }
+  if (ignored === undefined && weights === undefined && !isMasked) return { add: () => undefined, value: () => images }
   let taken = 0
   return {
-    add: ({ target }) => {
+    add: (part) => {
+      const { target } = isMasked ? insideOf(part) : part
       for (let i = 0; i < target.length; i++)
         if (target[i] !== ignored) taken += weights === undefined ? 1 : (weights[target[i]!] ?? 0)
     },

@@ -7,13 +7,16 @@ import { basename, extname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Form } from '../../dsl'
 import { orThrow } from '../errors/exceptions'
+import { bigTiffInto } from '../files/bigtiff'
 import { npyHead } from '../files/npy'
 import { rowText } from '../files/rows'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
+import { fillFolder, zarrInto } from '../files/zarrinto'
 import { pngOfClasses, pngOfPixels, tinted } from '../files/pictures'
 import { MOST_HELD_BYTES } from './batches'
-import { type SlideFile, slideFile } from './slidefile'
+import { type Into, type SlideFile, slideFile } from './slidefile'
+import type { Region } from '../data/data'
 import { allClasses, type Ranked, rankedHead, rankedRow, tileHead, tileRow } from './ranked'
 
 /** Of each image. */
@@ -156,21 +159,51 @@ const asPictures = (folder: string, shapeOfImage: ShapeOfImage, nameOf: (i: numb
   }
 }
 
-/** A tiled TIFF with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
-const asTiffs = (
-  { shapeOfImage, nameOf, micronsOf, georeferenceOf, emptyOf, form, classes }: OutputsOf,
+/** A place of a prediction with a pyramid. */
+interface PyramidPlace {
+  readonly into: Into
+  readonly done: () => void
+  readonly drop: () => void
+}
+
+/** Formats with a pyramid: the ends of their names, and their places. */
+const PYRAMIDS: Readonly<Record<'tiff' | 'zarr', readonly [end: string, open: (path: string) => PyramidPlace]>> = {
+  tiff: [
+    'tif',
+    (path) => {
+      const file = fillWhole(path, 'replace')
+      return { into: (of) => bigTiffInto(file, of), done: file.done, drop: file.drop }
+    },
+  ],
+  zarr: [
+    'zarr',
+    (path) => {
+      const folder = fillFolder(path)
+      return { into: (of) => zarrInto(folder, of), done: folder.done, drop: folder.drop }
+    },
+  ],
+}
+export const hasPyramid = (format: Format | undefined): format is keyof typeof PYRAMIDS =>
+  format !== undefined && format in PYRAMIDS
+
+/** An image with a pyramid, and a small picture, for each image. Bands of rows are compressed as they are given. */
+const asPyramids = (
+  { shapeOfImage, nameOf, factsOf, form, classes }: OutputsOf,
   folder: string,
+  format: keyof typeof PYRAMIDS,
 ): Outputs => {
+  const [end, openPlace] = PYRAMIDS[format]
+  const pathOf = (i: number): string => join(folder, `${nameOf(i)}.${end}`)
   const written: string[] = []
-  let open: { readonly file: Filling; readonly slide: SlideFile; readonly i: number } | undefined
+  let open: { readonly place: PyramidPlace; readonly slide: SlideFile; readonly i: number } | undefined
   const close = (): void => {
     if (!open) return
-    const { file, slide, i } = open
+    const { place, slide, i } = open
     slide.end()
-    file.done()
+    place.done()
     const picture = slide.overview()
     if (picture) orThrow(writeWhole(join(folder, `${nameOf(i)}-overview.png`), [E.right(picture)], 'replace'))
-    written.push(join(folder, `${nameOf(i)}.tif`))
+    written.push(pathOf(i))
     open = undefined
   }
   return {
@@ -178,17 +211,17 @@ const asTiffs = (
     image: (i) => {
       close()
       const o = shapeOfImage(i)
-      const file = fillWhole(join(folder, `${nameOf(i)}.tif`), 'replace')
+      const place = openPlace(pathOf(i))
       const planes = (bytes: Uint8Array): Values =>
         new STORED[o.type].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / elementBytes(o))
-      const place = { microns: micronsOf?.(i), georeference: georeferenceOf?.(i), isEmpty: emptyOf?.(i) }
-      const slide = slideFile(file, { shape: o.shape, isClasses: o.classes, form, ...place, classes })
-      open = { file, slide, i }
+      const facts = { microns: undefined, ...factsOf?.(i) }
+      const slide = slideFile(place.into, { shape: o.shape, isClasses: o.classes, form, ...facts, classes })
+      open = { place, slide, i }
       return (channel, _, plane) => slide.put(channel, planes(plane))
     },
     end: close,
     drop: () => {
-      open?.file.drop()
+      open?.place.drop()
       open = undefined
     },
     written: () => written,
@@ -375,10 +408,20 @@ const inMemory = (shapeOfImage: ShapeOfImage, nameOf: (i: number) => string): Ou
 const ONE_FILE = ['.npy', '.safetensors', '.csv', '.json', '.jsonl']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
-/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes; tiled TIFFs with a pyramid. */
-export const FORMATS = ['npy', 'png', 'overlay', 'tiff'] as const
+/** Formats of the files in a folder: arrays; of classes also masks, and pictures tinted by their classes; tiled TIFFs and OME-Zarr with a pyramid. */
+export const FORMATS = ['npy', 'png', 'overlay', 'tiff', 'zarr'] as const
 /** The formats of output files. */
 export type Format = (typeof FORMATS)[number]
+
+/** Facts of the slide of an output. */
+export interface OutputFacts {
+  /** Microns per pixel, if they are known. */
+  readonly microns?: number | undefined
+  /** The place on the earth, if it is known. */
+  readonly georeference?: Georeference | undefined
+  /** Pixels without data, if there are such. */
+  readonly isEmpty?: ((y: number, x: number) => boolean) | undefined
+}
 
 /** Place and form of the outputs of images. */
 export interface OutputsOf {
@@ -389,12 +432,7 @@ export interface OutputsOf {
   readonly format?: Format | undefined
   readonly classes?: readonly string[]
   readonly pictureOf?: ((i: number) => Promise<Picture>) | undefined
-  /** Microns per pixel of an output, if they are known. */
-  readonly micronsOf?: ((i: number) => number | undefined) | undefined
-  /** Place of an output on the earth, if it is known. */
-  readonly georeferenceOf?: ((i: number) => Georeference | undefined) | undefined
-  /** Pixels of an output without data, if there are such. */
-  readonly emptyOf?: ((i: number) => ((y: number, x: number) => boolean) | undefined) | undefined
+  readonly factsOf?: ((i: number) => OutputFacts) | undefined
   readonly form?: Form | undefined
   /** True if images are tiles of slides. */
   readonly areTiles?: boolean
@@ -406,7 +444,7 @@ export const outputsTo = (o: OutputsOf): Outputs => {
   const { out, shapeOfImage, images, nameOf, format = 'npy', classes = [], pictureOf, ranked, areTiles = false } = o
   if (out === undefined) return inMemory(shapeOfImage, nameOf)
   if (format === 'overlay' && pictureOf) return asOverlays(out, shapeOfImage, nameOf, pictureOf)
-  if (format === 'tiff') return asTiffs(o, out)
+  if (hasPyramid(format)) return asPyramids(o, out, format)
   if (format === 'png') return asPictures(out, shapeOfImage, nameOf)
   const isTable = extname(out) === '.csv'
   const isList = extname(out) === '.json' || extname(out) === '.jsonl'
@@ -429,32 +467,27 @@ export const namesOf = (files: readonly { readonly path: string; readonly sample
 
 export const OUTPUT_BAND_BYTES = 16 * 2 ** 20
 
-/** Larger outputs of a batch wait in a file. A tiled TIFF is written from it in bands. */
-export const mostHeld = (format: Format | undefined): number => (format === 'tiff' ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
+/** Larger outputs of a batch wait in a file. Images with a pyramid are written from it in bands. */
+export const mostHeld = (format: Format | undefined): number => (hasPyramid(format) ? OUTPUT_BAND_BYTES : MOST_HELD_BYTES)
 
-/** Moves the first rows and columns of an image, a band of rows at a time, to the places of its planes. */
-export const writeImage = (
-  o: OutputShape,
-  crop: { readonly height: number; readonly width: number },
-  read: (offset: number, bytes: number) => Uint8Array,
-  put: Put,
-): void => {
+/** Moves a rectangle of an image, a band of rows at a time, to the places of its planes. */
+export const writeImage = (o: OutputShape, cut: Region, read: (offset: number, bytes: number) => Uint8Array, put: Put): void => {
   const [c, , w] = o.shape
   const Numbers = STORED[o.type].array
   const rowBytes = c * w * elementBytes(o)
   const rows = Math.max(1, Math.floor(OUTPUT_BAND_BYTES / rowBytes))
-  for (let row = 0; row < crop.height; row += rows) {
-    const n = Math.min(rows, crop.height - row)
-    const bytes = read(row * rowBytes, n * rowBytes)
-    if (c === 1 && crop.width === w) {
+  for (let row = 0; row < cut.height; row += rows) {
+    const n = Math.min(rows, cut.height - row)
+    const bytes = read((cut.top + row) * rowBytes, n * rowBytes)
+    if (c === 1 && cut.width === w) {
       put(0, row, bytes)
       continue
     }
     const band = new Numbers(bytes.buffer as ArrayBuffer, bytes.byteOffset, c * w * n)
     for (let channel = 0; channel < c; channel++) {
-      const plane = new Numbers(n * crop.width)
+      const plane = new Numbers(n * cut.width)
       for (let y = 0, p = 0; y < n; y++)
-        for (let x = 0, at = y * w * c + channel; x < crop.width; x++, at += c) plane[p++] = band[at]!
+        for (let x = 0, at = (y * w + cut.left) * c + channel; x < cut.width; x++, at += c) plane[p++] = band[at]!
       put(channel, row, new Uint8Array(plane.buffer))
     }
   }

@@ -28,7 +28,7 @@ import { imageBytes, isOneFile, mostHeld, numbersIn, type Outputs, outputsTo, ty
 import { allClasses, type Ranked, rankedOf } from './ranked'
 import { writtenTileMaps } from './tilemaps'
 import { withWeights } from './weighted'
-import { emptyOfOutput, georeferenceOfOutput, type Group, isPerImage, micronsOfOutput, shapeIn, shapeOf } from './group'
+import { factsOfOutput, type Group, isPerImage, shapeIn, shapeOf } from './group'
 import { type Ready, readyOf } from './ready'
 
 /**
@@ -63,7 +63,7 @@ const settling = (outputs: Outputs): Promise<Either<SpillwayError, void>> =>
 
 /** Writes the output of each batch; the surplus of the last one is dropped. */
 const written = (
-  { staged, output, data, names, crops }: Group,
+  { staged, output, data, names, cuts }: Group,
   { out, signal, format }: PredictOptions,
   counted: Counted,
   session: DeviceSession,
@@ -73,6 +73,9 @@ const written = (
   const shape = shapeOf(output, staged.plan.graph)
   const batch = output.shape[0]!
   const bytes = imageBytes(shape)
+  /** Outputs of each image. */
+  const outputsOf: number[][] = names.map(() => [])
+  cuts.forEach(({ image }, i) => outputsOf[image]!.push(i))
   return inBatches({
     session,
     output,
@@ -86,17 +89,14 @@ const written = (
         'output',
         out ?? 'memory',
       )(() => {
-        for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++)
-          writeImage(
-            shape,
-            crops[i]!,
-            (at, n) => {
-              const band = read(b * bytes + at, n)
-              see(i, band)
-              return band
-            },
-            outputs.image(i),
-          )
+        for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++) {
+          const seen = (at: number, n: number): Uint8Array => {
+            const band = read(b * bytes + at, n)
+            see(i, band)
+            return band
+          }
+          for (const at of outputsOf[i]!) writeImage(shape, cuts[at]!, seen, outputs.image(at))
+        }
         return E.right(Math.min(names.length, step * batch) - (step - 1) * batch)
       })
       if (E.isLeft(done)) return done
@@ -123,11 +123,19 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
   const [{ group }] = done as readonly [Done, ...Done[]]
   const { shape, classes: isClasses } = shapeIn(group, 0)
   const [labels, ranked] = [done.flatMap((d) => d.labels), done.flatMap((d) => d.ranked)]
+  const sorted = <A>(found: readonly { readonly a: A; readonly at: number }[]): readonly A[] =>
+    [...found].sort((x, y) => x.at - y.at).map(({ a }) => a)
+  /** A fact of each image. */
   const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
-    done
-      .flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! })))
-      .sort((x, y) => x.at - y.at)
-      .map(({ a }) => a)
+    sorted(done.flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! }))))
+  /** Files and maps beside them, or arrays: those of an image are in the order of its slides. */
+  const ofOutputs = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
+    sorted(
+      done.flatMap((d) => {
+        const { at, cuts } = d.group
+        return of(d).map((a, i) => ({ a, at: i < cuts.length ? at[cuts[i]!.image]! : Number.POSITIVE_INFINITY }))
+      }),
+    )
   const files = (d: Done): readonly string[] => d.outputs.written()
   return {
     model: group.staged.plan.graph.name,
@@ -136,8 +144,8 @@ export const predicted = (done: readonly Done[], classes: readonly string[] | un
     ...(classes ? { classes } : {}),
     ...(labels.length > 0 ? { labels: inOrder((d) => d.labels) } : {}),
     ...(ranked.length > 0 ? { ranked: inOrder((d) => d.ranked) } : {}),
-    files: inOrder(files),
-    outputs: inOrder((d) => d.outputs.kept()),
+    files: ofOutputs(files),
+    outputs: ofOutputs((d) => d.outputs.kept()),
     ...tookOf(
       group.staged,
       done.flatMap((d) => d.runs),
@@ -151,7 +159,7 @@ const runGroup =
   (group: Group, o: PredictOptions, counted: Counted, classes: readonly string[] = [], form?: Form) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { staged, output, names, files, pictureOf, tileOf } = group
+    const { staged, output, cuts, files, pictureOf, tileOf } = group
     const whole = shapeOf(output, staged.plan.graph)
     const isOne = isPerImage(staged.plan.graph)
     const ranked =
@@ -167,14 +175,12 @@ const runGroup =
         outputsTo({
           out: o.out,
           shapeOfImage: (i) => shapeIn(group, i),
-          images: names.length,
-          nameOf: (i) => names[i]!,
+          images: cuts.length,
+          nameOf: (i) => cuts[i]!.name,
           format: o.format,
           classes,
-          pictureOf: pictureOf && ((i) => pictureOf(group.at[i]!)),
-          micronsOf: (i) => micronsOfOutput(group, i),
-          georeferenceOf: (i) => georeferenceOfOutput(group, i),
-          emptyOf: (i) => emptyOfOutput(group, i),
+          pictureOf: pictureOf && ((i) => pictureOf(group.at[cuts[i]!.image]!)),
+          factsOf: (i) => factsOfOutput(group, i),
           form,
           ranked,
           areTiles: tileOf !== undefined,

@@ -23,7 +23,7 @@ import type { Staged } from '../stage/staged'
 import { checkedLoading, descriptionOf } from '../train/loading'
 import { outputOf } from './batches'
 import { PREDICT, type PredictOptions } from './options'
-import { FORMATS, isOneFile, isOneRow, mostHeld } from './outputs'
+import { FORMATS, hasPyramid, isOneFile, isOneRow, mostHeld } from './outputs'
 import { MOST_PNG_CLASSES } from '../files/pictures'
 import { type Group, isPerImage, type Kept, shapeOf } from './group'
 import { dataOf, ofFiles, ofOwn, ofPictures, picturesIn } from './subjects'
@@ -58,7 +58,7 @@ const KINDS: Readonly<Record<string, Write['kind']>> = {
 const kindOf = (out: string, format: PredictOptions['format']): Write['kind'] =>
   isOneFile(out)
     ? KINDS[extname(out)]!
-    : format === 'tiff'
+    : hasPyramid(format)
       ? 'slides'
       : format === 'png' || format === 'overlay'
         ? 'pictures'
@@ -106,8 +106,8 @@ const rowsFit = (graph: Graph, out: string | undefined): Either<SpillwayError, v
       )
 }
 
-/** A TIFF has a result per pixel; classes are bytes. */
-const tiffFits = (
+/** An image with a pyramid has a result per pixel; classes are bytes. */
+const pyramidFits = (
   graph: Graph,
   needs: string,
   classes: number,
@@ -133,7 +133,7 @@ const formatFits = (
   const needs = `format '${format}' needs`
   const inFolder = (): Either<SpillwayError, void> =>
     out === undefined || isOneFile(out) ? E.left(usage(`${needs} a folder as out`)) : E.right(undefined)
-  if (format === 'tiff') return tiffFits(graph, needs, made.kind === 'argmax' ? classes : 1, inFolder)
+  if (hasPyramid(format)) return pyramidFits(graph, needs, made.kind === 'argmax' ? classes : 1, inFolder)
   if (made.kind !== 'argmax') return E.left(usage(`${needs} classes: stage with as: 'classes'`))
   if (isPerImage(graph))
     return E.left(usage(`${needs} a class per pixel, but the model gives one per image: use a .csv file as out`))
@@ -147,7 +147,7 @@ const formatFits = (
 // ---------------------------------------------------------------- all checks
 
 const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> => {
-  const sizes = new Set(groups.flatMap(({ crops }) => crops.map(({ height, width }) => `${height} x ${width}`))).size
+  const sizes = new Set(groups.flatMap(({ cuts }) => cuts.map(({ height, width }) => `${height} x ${width}`))).size
   return Math.max(groups.length, sizes) > 1 && out !== undefined && isOneFile(out)
     ? E.left(usage(`${out} can hold outputs of one size only, but the images have ${sizes} sizes: use a folder`))
     : E.right(undefined)

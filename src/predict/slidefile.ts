@@ -1,12 +1,11 @@
-// The prediction of one slide as a tiled BigTIFF, with a small picture of it. In: planes of a band of rows, channel by channel. Out: the pieces of the
-// file; a PNG of at most 2048 pixels a side. Invariant: one band and one row of tiles per level are held. Worked example: bands of [2 channels, 8 rows]
+// The prediction of one slide as a tiled BigTIFF or as OME-Zarr, with a small picture of it. In: planes of a band of rows, channel by channel. Out: rows
+// of pixels for the file; a PNG of at most 2048 pixels a side. Invariant: one band and one row of tiles per level are held. Worked example: bands of [2 channels, 8 rows]
 // arrive as two planes; their pixels are interleaved and passed on with the second one.
 import type { Form } from '../../dsl'
-import { type BigTiff, bigTiffInto, type PixelType, TIFF_TILE } from '../files/bigtiff'
+import { type BigTiff, type PixelsOf, type PixelType, TIFF_TILE } from '../files/bigtiff'
 import { pngOfClasses, pngOfPixels } from '../files/pictures'
-import { levelsOf, type Tile } from '../files/pyramid'
+import { levelsOf, type Rows, type Tile } from '../files/pyramid'
 import type { Georeference } from '../files/georeference'
-import type { Filling } from '../files/whole'
 import { heatPixels } from './heat'
 
 export interface SlideFileOf {
@@ -32,7 +31,10 @@ const OVERVIEW_SIDE = 2048
 /** The class of pixels without data; other outputs have no number there. */
 const NO_CLASS = 255
 
-export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile => {
+/** Writes an image: `bigTiffInto` or `zarrInto` into their place. */
+export type Into = <T extends PixelType>(of: BigTiff<T>) => Rows<PixelsOf<T>>
+
+export const slideFile = (into: Into, o: SlideFileOf): SlideFile => {
   const [channels, height, width] = o.shape
   const type: PixelType = o.isClasses ? 'u8' : 'f32'
   const array = o.isClasses ? Uint8Array : Float32Array
@@ -52,7 +54,7 @@ export const slideFile = (file: Pick<Filling, 'put'>, o: SlideFileOf): SlideFile
       )
   }
   const names = o.classes && o.classes.length > 0 ? `; classes: ${o.classes.join(', ')}` : ''
-  const rows = bigTiffInto(file, {
+  const rows = into({
     ...{ width, height, channels, type, seen, microns: o.microns, georeference: o.georeference, noData },
     halving: o.isClasses ? 'majority' : 'mean',
     description: `Spillway: ${o.form ?? (o.isClasses ? 'classes' : 'values')}${names}`,

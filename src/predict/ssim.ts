@@ -1,5 +1,5 @@
 // Structural similarity (Wang et al., 2004). In: rows of an image's output and target, with numbers between 0 and 1. Out: its mean over all windows.
-// Invariant: windows are those inside the image, with Gaussian weights of 11 x 11 and a deviation of 1.5. Only the rows of a window are held.
+// Invariant: windows are those inside the image whose numbers are all there, with Gaussian weights of 11 x 11 and a deviation of 1.5. Only the rows of a window are held.
 // Worked example: an image of 20 x 16 has 10 x 6 windows in each channel.
 
 const SIDE = 11
@@ -37,10 +37,14 @@ const columns = (rows: readonly (readonly [Row, Row])[], length: number): readon
   return sums
 }
 
-/** The sum over the windows of one row of windows. */
-const rowSum = (rows: readonly (readonly [Row, Row])[], width: number, channels: number): number => {
+/** The sum over the windows of one row of windows, and their number: a window with a pixel that has no number does not count. */
+const rowSum = (
+  rows: readonly (readonly [Row, Row])[],
+  width: number,
+  channels: number,
+): readonly [sum: number, count: number] => {
   const sums = columns(rows, width * channels)
-  let all = 0
+  let [all, count] = [0, 0]
   for (let at = 0; at < (width - SIDE + 1) * channels; at++) {
     const [x, y, xx, yy, xy] = sums.map((s) => WEIGHTS.reduce((n, w, k) => n + w * s[at + k * channels]!, 0)) as [
       number,
@@ -49,10 +53,12 @@ const rowSum = (rows: readonly (readonly [Row, Row])[], width: number, channels:
       number,
       number,
     ]
+    if (Number.isNaN(x)) continue
+    count++
     const [varX, varY, both] = [xx - x * x, yy - y * y, xy - x * y]
     all += ((2 * x * y + C1) * (2 * both + C2)) / ((x * x + y * y + C1) * (varX + varY + C2))
   }
-  return all
+  return [all, count]
 }
 
 /** The similarity of one image, row by row. */
@@ -68,12 +74,13 @@ export class Similarity {
       this.rows.push([row(output), row(target)])
       if (this.rows.length > SIDE) this.rows.shift()
       if (this.rows.length < SIDE || width < SIDE) continue
-      this.sum += rowSum(this.rows, width, channels)
-      this.windows += (width - SIDE + 1) * channels
+      const [sum, count] = rowSum(this.rows, width, channels)
+      this.sum += sum
+      this.windows += count
     }
   }
 
-  /** The mean over the windows; NaN for an image below 11 x 11. */
+  /** The mean over the windows; NaN without any, e.g. for an image below 11 x 11. */
   value(): number {
     return this.sum / this.windows
   }

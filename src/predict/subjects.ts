@@ -227,17 +227,12 @@ export const ofOwn = (
             ),
           plans,
           kept,
+          (i) => (set.fit === undefined ? (set.placesOf?.(images[i]!) ?? []) : []),
         ),
       ),
     ),
     TE.map(({ groups, images }) =>
-      groups.map((g) => ({
-        ...g,
-        micronsOf: (at: number) => set.micronsOf?.(images[at]!),
-        georeferenceOf: (at: number) => set.georeferenceOf?.(images[at]!),
-        ...(set.emptyOf ? { emptyOf: (at: number) => set.emptyOf!(images[at]!) } : {}),
-        ...(set.tileOf ? { tileOf: (at: number) => set.tileOf!(images[at]!) } : {}),
-      })),
+      groups.map((g) => ({ ...g, ...(set.tileOf ? { tileOf: (at: number) => set.tileOf!(images[at]!) } : {}) })),
     ),
   )
 }

@@ -74,7 +74,7 @@ export interface Sums {
 
 /** The results of a batch, whose first image is `first`. */
 const unitOf = (
-  { task: { loss } }: Ready,
+  { task }: Ready,
   { measuring, watch }: Sums,
   output: Value,
   first: number,
@@ -84,7 +84,7 @@ const unitOf = (
 ): Unit => {
   const batch = output.shape[0]!
   const bytes = valueBytes(output) / batch
-  const share = shareOf(loss, batch)
+  const share = shareOf(task, batch)
   const folds: (readonly unknown[])[] = []
   for (let b = 0; b < batch; b++) {
     eachPart(

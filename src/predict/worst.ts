@@ -12,6 +12,7 @@ import { openRunData } from '../data/open'
 import type { FedValue } from '../data/places'
 import { MOST_PNG_CLASSES, pngOfClasses, pngOfPixels } from '../files/pictures'
 import type { Picture, PoorSample } from '../report/runview'
+import { insideOf, withOutside } from './inside'
 import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
 import { targetsOf } from './targets'
 
@@ -251,13 +252,15 @@ export const watching = (
   return {
     by,
     add: (seen) => {
-      const part = withLabels(given, seen)
+      const labelledPart = withLabels(given, seen)
+      const counted = task.isMasked ? insideOf(labelledPart) : labelledPart
+      const part = task.isMasked ? withOutside(labelledPart, 0) : labelledPart
       if (now?.image !== part.image) {
         if (now) finished(now)
         const small = (): Small => smallOf(height, width, channels)
         now = { image: part.image, row: 0, sum: 0, count: 0, label: small(), answer: small() }
       }
-      const { sum, count } = of(part)
+      const { sum, count } = of(counted)
       now.sum += sum
       now.count += count
       if (isOne) now.last = { ...part, output: Float64Array.from(part.output), target: Float64Array.from(part.target) }

@@ -32,7 +32,7 @@ import {
   sumOf,
   upsample,
 } from '../../dsl'
-import { evaluate, files } from '../../src'
+import { evaluate, files, metric } from '../../src'
 import { npy } from '../faults/labelfiles'
 import { BF16, halfway, smallestBudget, staged, trained } from './runs'
 
@@ -141,6 +141,56 @@ test('an image on a canvas has the losses and the evaluation of the image alone'
     const alone = await run(16, 24)
     assert.ok(alone.every(Number.isFinite) && alone[0] !== alone[1], `${name}: ${alone}`)
     near(await run(40, 32), alone, 2e-5, name)
+  }
+})
+
+test('scores count the pixels inside: an image on a canvas has those of the image alone', async () => {
+  const count = metric({
+    name: 'count',
+    start: () => 0,
+    add: (sum, { target, channels, output }) => sum + (output instanceof Int32Array ? target.length : output.length / channels),
+    value: (sum) => sum,
+    merge: (a, b) => a + b,
+  })
+  const cases = [
+    ['values', crossEntropy, 'labels', 3, ['accuracy', 'meanIou', 'dice', 'top2', count]],
+    ['classes', crossEntropy, 'labels', 3, ['accuracy', 'f1']],
+    ['values', mse, 'numbers', 2, ['mae', 'mse', 'psnr', 'ssim', count]],
+    ['classes', bceWithLogits, 'numbers', 1, ['accuracy', 'recall']],
+  ] as const
+  const inside = 2 * 24 * 32 - 64
+  for (const [as, loss, targets, channels, metrics] of cases) {
+    const run = async (height: number, width: number) => {
+      const net = netOf(height, width, channels)
+      const data = dataOf(
+        [height, width],
+        (image, y, x) => y < 24 && x < 32 && !(image === 1 && y < 8 && x < 8),
+        targets,
+        channels,
+      )
+      const save = join(root, 'scores.safetensors')
+      await trained(net, staged(net, { loss, strategy: 'in-core' }), { steps: 2, data, save })
+      const found: { readonly loss: number; readonly metrics: Readonly<Record<string, number>> }[] = []
+      for (const strategy of ['in-core', 'tiled'] as const) {
+        const plan = staged(net, { mode: 'evaluate', loss, strategy, as })
+        found.push(await evaluate(net, plan, { weights: save, data, metrics }))
+      }
+      assert.equal(found[0]!.metrics, found[1]!.metrics)
+      for (const precision of [BF16, { machine: 'ref', precision: 'fp16' }] as const) {
+        const half = staged(net, { mode: 'evaluate', loss, strategy: 'in-core', as: 'values', ...precision })
+        const counted = await evaluate(net, half, { weights: save, data, metrics: [count] })
+        assert.is(counted.metrics['count'], inside, precision.precision)
+      }
+      return found[0]!
+    }
+    const [alone, canvas] = [await run(24, 32), await run(40, 48)]
+    assert.equal(Object.keys(canvas.metrics).sort(), metrics.map((m) => (typeof m === 'string' ? m : m.name)).sort())
+    for (const [name, score] of Object.entries(alone.metrics))
+      assert.ok(
+        Math.abs(canvas.metrics[name]! - score) <= 2e-5 * Math.max(0.1, Math.abs(score)),
+        `${name}: ${score} and ${canvas.metrics[name]}`,
+      )
+    if ('count' in alone.metrics) assert.is(alone.metrics['count'], inside)
   }
 })
 

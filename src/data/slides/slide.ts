@@ -126,6 +126,11 @@ export const regionOf = (slide: Slide, region: Region): Promise<Uint8Array | Uin
 export const floatsOf = (slide: Slide, channel: number, region: Region): Promise<Float32Array> =>
   readBy(
     async (from, { top, left, height, width }) => {
+      const { array, channels } = from.level
+      if (array) {
+        const all = await zarrRegion(array, channels, { top, left, height, width })
+        return Float32Array.from({ length: height * width }, (_, i) => all[i * channels + channel]!)
+      }
       const part = opened(from).extract({ top, left, height, width })
       const { data, info } = await part.raw({ depth: 'float' }).toBuffer({ resolveWithObject: true })
       const given = new Float32Array(data.buffer, data.byteOffset, data.length / 4)
@@ -142,7 +147,8 @@ const decoded = async (slide: Slide, region: Region): Promise<Uint8Array | Uint1
   const { level } = slide
   const { top, left, height, width } = region
   const { channels } = level
-  if (level.array) return zarrRegion(level.array, channels, region)
+  // Slides of floats are read by `floatsOf` alone.
+  if (level.array) return (await zarrRegion(level.array, channels, region)) as Uint8Array | Uint16Array
   const areBands = !level.isColour && channels > 1
   const depth = level.bits === 16 ? 16 : 8
   const all = opened(slide).extract({ top, left, height, width })

@@ -3,7 +3,8 @@
 // than it touches.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { basename, extname, join, relative, sep } from 'node:path'
+import { basename, dirname, extname, join, relative } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
 import { known } from '../../../staging/core/known'
 import { optionsFor } from '../../../staging/core/options'
 import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
@@ -15,11 +16,14 @@ import {
   isChannels,
   type PixelSize,
   type Region,
+  type SlidePlace,
   type SlideTile,
   type Sample,
   type Scaling,
   type Wanted,
 } from '../data'
+import { numbered } from '../classes'
+import { LIST, readList } from '../lists'
 import { openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import { isZarr } from './zarr'
@@ -59,7 +63,8 @@ export interface SlideOptions extends Scaling {
   readonly blocks?: number
   /**
    * Size of whole slides as samples, [height, width]: a smaller slide is at the top left, and the pixels beyond it are 0.
-   * A `masked` network counts only the slide. Masks have the label that the loss ignores there, or 0. Default: the size of each slide.
+   * A `masked` network counts only the slide. Masks have the label that the loss ignores there, or 0. The slides of a bag
+   * are on one canvas. Default: the size of each slide.
    *
    * @example await slides('slides/', { blocks: 32, canvas: [8192, 8192] })
    */
@@ -119,6 +124,8 @@ interface Found {
   readonly file: string
   readonly label?: number
   readonly mask?: string
+  /** Slides with the same name are one sample. */
+  readonly bag?: string
 }
 
 const slidesIn = (folder: string): readonly string[] =>
@@ -144,7 +151,8 @@ export const isSlide = (at: string): boolean => {
 }
 
 const KINDS = '.svs, .tif, .tiff, .btf, .tf8, .tf2, .zarr'
-const FORMS = 'a slide, a folder of slides, a folder with one folder of slides per class, or a folder with images/ and masks/'
+const FORMS =
+  'a slide, a folder of slides, a folder with one folder of slides per class, a folder with images/ and masks/, or a list such as list.csv'
 
 const stem = (file: string): string => basename(file, extname(file)).replace(/\.ome$/i, '')
 
@@ -157,17 +165,62 @@ const withMasks = (folder: string): readonly Found[] => {
   })
 }
 
-const foundAt = (at: string): { readonly found: readonly Found[]; readonly classes?: readonly string[] } => {
+/** The slides of a class: those of its folder, and a bag for each folder below. */
+const ofClass = (folder: string, name: string, label: number): readonly Found[] => [
+  ...slidesIn(join(folder, name)).map((file) => ({ file, label })),
+  ...foldersIn(join(folder, name)).flatMap((bag) =>
+    slidesIn(join(folder, name, bag)).map((file) => ({ file, label, bag: join(name, bag) })),
+  ),
+]
+
+interface FoundAll {
+  readonly found: readonly Found[]
+  readonly classes?: readonly string[]
+}
+
+/** The slides of a list, with labels or masks; a column `bag` names the bag of each. */
+const inList = (list: string): FoundAll => {
+  const read = readList(list)
+  const odd = (reason: string): never => refused(`slides: ${list}: ${reason}`)
+  if (isLeft(read)) return odd(read.left)
+  if ('coco' in read.right) return odd('it has COCO annotations; allowed: a list of slides')
+  const { samples, at } = read.right
+  samples.forEach(({ image }, i) => {
+    if (!existsSync(image)) odd(`${at[i]}: ${image} is not there`)
+    if (!SLIDE.test(image)) odd(`${at[i]}: ${image} is not a slide; allowed: ${KINDS}`)
+  })
+  const texts = samples.flatMap(({ label }) => (label === undefined ? [] : [label]))
+  const named = numbered({ texts, placeOf: (i) => `${at[i]}: ` }, undefined)
+  if (isLeft(named)) return odd(named.left)
+  const { labels, classes } = named.right
+  const found = samples.map(
+    ({ image, mask, bag }, i): Found => ({
+      file: image,
+      ...(mask === undefined ? { label: labels[i]! } : { mask }),
+      ...(bag === undefined ? {} : { bag }),
+    }),
+  )
+  const labelOf = new Map<string, number | undefined>()
+  found.forEach(({ bag, label }, i) => {
+    if (bag === undefined) return
+    if (labelOf.has(bag) && labelOf.get(bag) !== label) odd(`${at[i]}: bag ${bag} has another label in a line above`)
+    labelOf.set(bag, label)
+  })
+  return { found, ...(classes ? { classes } : {}) }
+}
+
+const foundAt = (at: string): FoundAll => {
   if (!existsSync(at)) return refused(`slides: ${at} is not there; allowed: ${FORMS}`)
+  if (!statSync(at).isDirectory() && LIST.test(at)) return inList(at)
   if (!statSync(at).isDirectory() || isZarr(at))
     return SLIDE.test(at) ? { found: [{ file: at }] } : refused(`slides: ${at} is not a slide; allowed: ${KINDS}`)
   const folders = foldersIn(at)
   if (folders.includes('images') && folders.includes('masks')) return { found: withMasks(at) }
   const flat = slidesIn(at)
   if (flat.length > 0) return { found: flat.map((file) => ({ file })) }
-  const classes = folders.filter((name) => slidesIn(join(at, name)).length > 0)
+  const classes = folders.filter((name) => ofClass(at, name, 0).length > 0)
   if (classes.length === 0) return refused(`slides: ${at} has no slides (${KINDS}); allowed: ${FORMS}`)
-  return { found: classes.flatMap((name, label) => slidesIn(join(at, name)).map((file) => ({ file, label }))), classes }
+  return { found: classes.flatMap((name, label) => ofClass(at, name, label)), classes }
 }
 
 // ---------------------------------------------------------------- samples
@@ -176,25 +229,36 @@ interface Labelled {
   readonly slide: Slide
   readonly label?: number
   readonly mask?: Slide
+  readonly bag?: string
 }
-/** A rectangle of a slide that is a sample. */
-interface Part {
+/** A rectangle of a slide, and its place in a sample. */
+interface Placed {
   readonly of: Labelled
   readonly region: Region
+  readonly top: number
+  readonly left: number
+}
+/** A sample: a whole slide, a tile of one, or the slides of a bag, on a canvas that may be larger. */
+interface Part {
+  readonly height: number
+  readonly width: number
+  /** At least one. */
+  readonly placed: readonly Placed[]
 }
 
 const opened =
   (o: SlideOptions) =>
-  ({ file, label, mask }: Found): Labelled => {
+  ({ file, label, mask, bag }: Found): Labelled => {
     const slide = openSlide(file, o)
-    if (mask === undefined) return { slide, ...(label === undefined ? {} : { label }) }
+    const own = { slide, ...(bag === undefined ? {} : { bag }) }
+    if (mask === undefined) return { ...own, ...(label === undefined ? {} : { label }) }
     const whole = openSlide(mask, {})
     // The coarsest level of the mask with at least the slide's detail.
     const at = Math.max(1, whole.pyramid.levels.filter((l) => l.width >= slide.level.width).length) - 1
     const level = whole.pyramid.levels[at]!
     if (level.channels !== 1)
       refused(`slides: ${mask}: its pixels have ${level.channels} channels; a mask has one label per pixel`)
-    return { slide, mask: { ...whole, at, level } }
+    return { ...own, mask: { ...whole, at, level } }
   }
 
 /** Starts of tiles along a side. The last tile ends at the border, so it may overlap the one before it. */
@@ -208,49 +272,97 @@ const tilesOf = (of: Labelled, [height, width]: PixelSize): readonly Part[] => {
   if (level.height < height || level.width < width)
     refused(`slides: ${file} has ${level.height} x ${level.width} pixels at this level, less than a tile of ${height} x ${width}`)
   return starts(level.height, height).flatMap((top) =>
-    starts(level.width, width).map((left) => ({ of, region: { top, left, height, width } })),
+    starts(level.width, width).map((left) => ({
+      ...{ height, width },
+      placed: [{ of, region: { top, left, height, width }, top: 0, left: 0 }],
+    })),
   )
 }
 
-/** A whole slide, or a canvas with the slide at its top left. */
-const wholeOn =
-  (canvas: PixelSize | undefined) =>
-  (of: Labelled): Part => {
-    const { file, level } = of.slide
-    const [height, width] = canvas ?? [level.height, level.width]
-    if (level.height > height || level.width > width)
-      refused(
-        `slides: ${file} has ${level.height} x ${level.width} pixels at this level, more than the canvas of ${height} x ${width}`,
-      )
-    return { of, region: { top: 0, left: 0, height, width } }
-  }
+/** Whole slides in rows, from the top left, `side` pixels or more apart and at multiples of `side`. Returns undefined if they need more room. */
+const shelved = (of: readonly Labelled[], [height, width]: PixelSize, side: number): readonly Placed[] | undefined => {
+  const after = (n: number): number => (Math.ceil(n / side) + 1) * side
+  let [top, left, next] = [0, 0, 0]
+  const placed = of.map((one): Placed => {
+    const { level } = one.slide
+    if (left > 0 && left + level.width > width) [top, left] = [next, 0]
+    const at = { of: one, region: { top: 0, left: 0, height: level.height, width: level.width }, top, left }
+    left += after(level.width)
+    next = Math.max(next, top + after(level.height))
+    return at
+  })
+  const isInside = ({ region, ...at }: Placed): boolean => at.top + region.height <= height && at.left + region.width <= width
+  return placed.every(isInside) ? placed : undefined
+}
 
-/** A rectangle of a slide, or of a canvas around it. */
-const regionOn = async (slide: Slide, r: Region): Promise<Uint8Array | Uint16Array> => {
-  const { channels, bits } = slide.level
-  const height = Math.min(r.height, slide.level.height - r.top)
-  const width = Math.min(r.width, slide.level.width - r.left)
-  if (height === r.height && width === r.width) return regionOf(slide, r)
-  const out = new (bits === 16 ? Uint16Array : Uint8Array)(r.height * r.width * channels)
-  if (height <= 0 || width <= 0) return out
-  const pixels = await regionOf(slide, { ...r, height, width })
-  for (let y = 0; y < height; y++)
-    out.set(pixels.subarray(y * width * channels, (y + 1) * width * channels), y * r.width * channels)
+/** Whole slides as samples. Those of a bag are on one canvas, with an empty block between them. */
+const wholes = (all: readonly Labelled[], { canvas, blocks }: SlideOptions): readonly Part[] => {
+  const size = sizeOf(canvas)
+  return bagsOf(all).map((of) => {
+    const [{ slide, bag }] = of as readonly [Labelled, ...Labelled[]]
+    if (bag !== undefined && (size === undefined || blocks === undefined))
+      return refused(`slides: bag ${bag} has its slides on one canvas, a block apart: set blocks and canvas`)
+    const [height, width] = size ?? [slide.level.height, slide.level.width]
+    const placed = shelved(of, [height, width], blocks ?? 1)
+    const odd = of.find(({ slide: { level } }) => level.channels !== slide.level.channels || level.bits !== slide.level.bits)
+    if (odd)
+      return refused(
+        `slides: bag ${bag}: ${odd.slide.file} has ${odd.slide.level.channels} channels of ${odd.slide.level.bits} bits, but ${slide.file} has ${slide.level.channels} of ${slide.level.bits}`,
+      )
+    if (placed) return { height, width, placed }
+    const { level, file } = slide
+    const found = bag === undefined ? `${file} has ${level.height} x ${level.width} pixels` : `bag ${bag} has ${of.length} slides`
+    return refused(`slides: ${found} at this level, more than the canvas of ${height} x ${width}`)
+  })
+}
+
+/** The slides of each bag; a slide without a bag is alone. In the order of the first slide of each. */
+const bagsOf = (all: readonly Labelled[]): readonly (readonly Labelled[])[] => {
+  const bags = new Map<string, Labelled[]>()
+  for (const one of all) {
+    const key = one.bag === undefined ? `slide ${one.slide.file}` : `bag ${one.bag}`
+    const there = bags.get(key)
+    if (there) there.push(one)
+    else bags.set(key, [one])
+  }
+  return [...bags.values()]
+}
+
+type Pixels = Uint8Array | Uint16Array | Int32Array
+
+/** A region of a sample, composed of the parts of its slides; `blank` is between them. */
+const composed = async <A extends Pixels>(
+  { placed }: Part,
+  r: Region,
+  read: (placed: Placed, from: Region) => Promise<A>,
+  channels: number,
+  blank: (length: number) => A,
+): Promise<A> => {
+  const shared = placed.flatMap((p) => {
+    const [top, left] = [Math.max(r.top, p.top), Math.max(r.left, p.left)]
+    const height = Math.min(r.top + r.height, p.top + p.region.height) - top
+    const width = Math.min(r.left + r.width, p.left + p.region.width) - left
+    const from = { top: p.region.top + top - p.top, left: p.region.left + left - p.left, height, width }
+    return height > 0 && width > 0 ? [{ p, from, top: top - r.top, left: left - r.left }] : []
+  })
+  const [only] = shared
+  if (only && only.from.height === r.height && only.from.width === r.width) return read(only.p, only.from)
+  const out = blank(r.height * r.width * channels)
+  for (const { p, from, top, left } of shared) {
+    const pixels = await read(p, from)
+    const row = from.width * channels
+    for (let y = 0; y < from.height; y++)
+      out.set(pixels.subarray(y * row, (y + 1) * row), ((top + y) * r.width + left) * channels)
+  }
   return out
 }
 
-/** The labels of a rectangle of a slide, or of a canvas around it, which has the label `outside` there. */
-const labelsOn = async (of: SlideAndMask, r: Region, outside: number): Promise<Uint8Array | Int32Array> => {
-  const { level } = of.slide
-  const height = Math.min(r.height, level.height - r.top)
-  const width = Math.min(r.width, level.width - r.left)
-  if (height === r.height && width === r.width) return labelsIn(of, r)
+/** The labels of a region of a sample; pixels beyond its slides have the label `outside`. */
+const labelsOn = (part: Part, r: Region, outside: number): Promise<Uint8Array | Int32Array> => {
   const isByte = outside >= 0 && outside <= 255
-  const out = new (isByte ? Uint8Array : Int32Array)(r.height * r.width).fill(outside)
-  if (height <= 0 || width <= 0) return out
-  const labels = await labelsIn(of, { ...r, height, width })
-  for (let y = 0; y < height; y++) out.set(labels.subarray(y * width, (y + 1) * width), y * r.width)
-  return out
+  const blank = (length: number): Uint8Array | Int32Array => new (isByte ? Uint8Array : Int32Array)(length).fill(outside)
+  const read = ({ of: { slide, mask } }: Placed, from: Region): Promise<Uint8Array> => labelsIn({ slide, mask: mask! }, from)
+  return composed<Uint8Array | Int32Array>(part, r, read, 1, blank)
 }
 
 interface SlideAndMask {
@@ -280,7 +392,7 @@ interface Blocks {
   readonly tissue: Tissue
 }
 
-/** A rectangle of a sample, with 0 in the sample's blocks without tissue. If it has no others, nothing is decoded. */
+/** A rectangle of a slide, with 0 in the blocks of `sample` without tissue. If it has no others, nothing is decoded. */
 const pixelsIn = async (
   slide: Slide,
   sample: Region,
@@ -294,17 +406,16 @@ const pixelsIn = async (
     const starts = Array.from({ length: count }, (_, i) => first + i * side)
     return starts.flatMap((at) => (at + side > from ? [[at, Math.min(at + side, end)] as const] : []))
   }
-  const empty = cut(region.top, region.height, sample.top, sample.top + sample.height).flatMap(([top, bottom]) =>
-    cut(region.left, region.width, sample.left, sample.left + sample.width).map(([left, right]) => {
-      const block = { top, left, height: bottom - top, width: right - left }
-      const isBeyond = top >= slide.level.height || left >= slide.level.width
-      return { ...block, isEmpty: isBeyond || share(block) === 0 }
-    }),
+  const blocks = cut(region.top, region.height, sample.top, sample.top + sample.height).flatMap(([top, bottom]) =>
+    cut(region.left, region.width, sample.left, sample.left + sample.width).map(([left, right]) => ({
+      ...{ top, left, height: bottom - top, width: right - left },
+    })),
   )
+  const empty = blocks.filter((b) => share(b) === 0)
   const count = region.height * region.width * channels
-  if (empty.every((b) => b.isEmpty)) return bits === 16 ? new Uint16Array(count) : new Uint8Array(count)
-  const pixels = await regionOn(slide, region)
-  for (const b of empty.filter((b) => b.isEmpty)) {
+  if (empty.length === blocks.length) return bits === 16 ? new Uint16Array(count) : new Uint8Array(count)
+  const pixels = await regionOf(slide, region)
+  for (const b of empty) {
     const [left, right] = [Math.max(b.left, region.left), Math.min(b.left + b.width, region.left + region.width)]
     const [top, bottom] = [Math.max(b.top, region.top), Math.min(b.top + b.height, region.top + region.height)]
     for (let y = top; y < bottom; y++) {
@@ -315,8 +426,8 @@ const pixelsIn = async (
   return pixels
 }
 
-/** Returns true for pixels of a sample in blocks without tissue, and beyond the slide. */
-const emptyIn = ({ of: { slide }, region }: Part, { side, tissue }: Blocks): ((y: number, x: number) => boolean) => {
+/** Returns true for pixels of a placed rectangle in blocks without tissue. */
+const emptyIn = ({ of: { slide }, region }: Placed, { side, tissue }: Blocks): ((y: number, x: number) => boolean) => {
   const share = tissue.get(slide.file)!
   const columns = Math.ceil(region.width / side)
   const known = new Map<number, boolean>()
@@ -325,9 +436,7 @@ const emptyIn = ({ of: { slide }, region }: Part, { side, tissue }: Blocks): ((y
     const [top, left] = [region.top + row * side, region.left + column * side]
     const height = Math.min(side, region.top + region.height - top)
     const width = Math.min(side, region.left + region.width - left)
-    const isEmpty = (): boolean =>
-      top >= slide.level.height || left >= slide.level.width || share({ top, left, height, width }) === 0
-    const is = known.get(row * columns + column) ?? isEmpty()
+    const is = known.get(row * columns + column) ?? share({ top, left, height, width }) === 0
     known.set(row * columns + column, is)
     return is
   }
@@ -339,30 +448,37 @@ const numbersOf = (pixels: Uint8Array | Uint16Array): Uint8Array | Float32Array 
 
 /** With a key, only this value of the sample is read. */
 const sampleOf = async (
-  { of, region: own }: Part,
-  { top, left, height, width }: Region,
+  part: Part,
+  region: Region,
   { key, outside = 0 }: Wanted,
   blocks: Blocks | undefined,
 ): Promise<Sample> => {
-  const region = { top: own.top + top, left: own.left + left, height, width }
-  const { slide, label, mask } = of
+  const [{ of }] = part.placed as readonly [Placed, ...Placed[]]
+  const { channels, bits } = of.slide.level
+  const read = (p: Placed, from: Region): Promise<Uint8Array | Uint16Array> =>
+    blocks ? pixelsIn(p.of.slide, p.region, from, blocks) : regionOf(p.of.slide, from)
+  const blank = (length: number): Uint8Array | Uint16Array => new (bits === 16 ? Uint16Array : Uint8Array)(length)
   const [pixels, labels] = await Promise.all([
-    key === 'target' ? undefined : blocks ? pixelsIn(slide, own, region, blocks) : regionOn(slide, region),
-    mask && key !== 'input' ? labelsOn({ slide, mask }, region, outside) : label,
+    key === 'target' ? undefined : composed<Uint8Array | Uint16Array>(part, region, read, channels, blank),
+    of.mask && key !== 'input' ? labelsOn(part, region, outside) : of.label,
   ])
   return { ...(pixels ? { input: numbersOf(pixels) } : {}), ...(labels === undefined ? {} : { target: labels }) }
 }
 
 /** Names of outputs: paths below the folder, without their kind. */
 const slideNameOf = (root: string, { slide }: Labelled): string => {
-  const below = relative(root, slide.file)
-  const name = (below === '' ? basename(root) : below).replaceAll(sep, '-')
+  const below = relative(LIST.test(root) ? dirname(root) : root, slide.file)
+  const name = (below === '' ? basename(root) : below).replaceAll(/[\\/]/g, '-').replace(/^[.-]+/, '')
   return name.slice(0, -extname(name).length)
 }
-const outputNameOf = (root: string, { of, region }: Part, isTile: boolean): string =>
+const firstOf = ({ placed }: Part): Placed => placed[0]!
+const placeName = (root: string, { of, region }: Placed, isTile: boolean): string =>
   `${slideNameOf(root, of)}${isTile ? `-${region.top}-${region.left}` : ''}`
+const outputNameOf = (root: string, part: Part, isTile: boolean): string =>
+  firstOf(part).of.bag?.replaceAll(/[\\/]/g, '-') ?? placeName(root, firstOf(part), isTile)
 
-const tileOf = (root: string, { of, region }: Part): SlideTile => {
+const tileOf = (root: string, part: Part): SlideTile => {
+  const { of, region } = firstOf(part)
   const { file, pyramid, level } = of.slide
   const { height, width } = pyramid.levels[0]!
   const [down, across] = [height / level.height, width / level.width]
@@ -379,14 +495,31 @@ const georeferenceOf = ({ pyramid, level }: Slide): Georeference | undefined => 
   return pyramid.georeference && resizedGeoreference(pyramid.georeference, width / level.width, height / level.height)
 }
 
-const nameOf = ({ of, region }: Part, isTile: boolean): string =>
-  isTile ? `${of.slide.file}, tile at row ${region.top}, column ${region.left}` : of.slide.file
+/** The slides of a sample, for the outputs of predictions. */
+const placesOf = (root: string, part: Part, isTile: boolean, blocks: Blocks | undefined): readonly SlidePlace[] =>
+  part.placed.map((p) => ({
+    ...{ top: p.top, left: p.left, height: p.region.height, width: p.region.width },
+    name: placeName(root, p, isTile),
+    microns: p.of.slide.level.microns,
+    georeference: isTile ? undefined : georeferenceOf(p.of.slide),
+    isEmpty: blocks && emptyIn(p, blocks),
+  }))
+
+const nameOf = (part: Part, isTile: boolean): string => {
+  const { of, region } = firstOf(part)
+  if (isTile) return `${of.slide.file}, tile at row ${region.top}, column ${region.left}`
+  return of.bag === undefined ? of.slide.file : `bag ${of.bag}`
+}
 
 /** The identity of the data: names and sizes of the files, and the options. */
 const identityOf = (at: string, found: readonly Found[], o: SlideOptions): string => {
   const hash = createHash('sha256')
-  for (const { file, mask } of found)
-    for (const f of [file, ...(mask ? [mask] : [])]) hash.update(`${f.slice(at.length)} ${statSync(f).size}\n`)
+  const isList = LIST.test(at)
+  for (const { file, mask, label, bag } of found) {
+    for (const f of [file, ...(mask ? [mask] : [])])
+      hash.update(`${isList ? relative(dirname(at), f) : f.slice(at.length)} ${statSync(f).size}\n`)
+    if (isList || bag !== undefined) hash.update(`label ${label}, bag ${bag}\n`)
+  }
   return `slides ${hash.update(JSON.stringify(o)).digest('hex').slice(0, 16)}`
 }
 
@@ -415,22 +548,20 @@ const asData = (
   const blocks = o.blocks !== undefined && tissue ? { side: o.blocks, tissue } : undefined
   const { fit, augment, mean, std } = o
   const isTile = o.tiles !== undefined
-  const tileRows = parts[0]?.of.slide.level.tile?.height
+  const tileRows = parts[0]?.placed[0]?.of.slide.level.tile?.height
   return {
     set: {
       kind: 'own',
       length: parts.length,
       layout: 'NHWC',
       name,
-      size: (i) => [parts[i]!.region.height, parts[i]!.region.width],
+      size: (i) => [parts[i]!.height, parts[i]!.width],
       read: (i, region, wanted = {}) => sampleOf(parts[i]!, region, wanted, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
       ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
-      micronsOf: (i) => parts[i]!.of.slide.level.microns,
-      ...(isTile ? {} : { georeferenceOf: (i: number) => georeferenceOf(parts[i]!.of.slide) }),
-      ...(blocks ? { emptyOf: (i: number) => emptyIn(parts[i]!, blocks) } : {}),
+      placesOf: (i) => placesOf(root, parts[i]!, isTile, blocks),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
@@ -440,16 +571,58 @@ const asData = (
 /** Shares of tissue in rectangles of slides, by file. */
 export type Tissue = ReadonlyMap<string, (region: Region) => number>
 
+const isTissue = ({ of, region }: Placed, shares: Tissue, { tissue = 0 }: SlideOptions): boolean =>
+  shares.get(of.slide.file)!(region) >= tissue
+
 /** Looks for tissue in each slide, which takes time. */
 export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =>
   new Map(await Promise.all(openedAt(path, o).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)))
+
+/** A canvas for all samples of several paths, and the slides that it serves. */
+export interface Canvas {
+  readonly size: PixelSize
+  /** Sizes of all slides, the smallest area first. */
+  readonly slides: readonly PixelSize[]
+}
+
+/** Sides of a canvas without blocks are multiples of this number. */
+const CANVAS_STEP = 32
+
+const byArea = (a: PixelSize, b: PixelSize): number => a[0] * a[1] - b[0] * b[1]
+
+/** Widths of a canvas on which rows of a bag's slides end exactly. */
+const widthsFor = (bag: readonly Labelled[], side: number): readonly number[] =>
+  bag.map((_, n) =>
+    bag.slice(0, n + 1).reduce((sum, { slide: { level } }, i) => sum + (i > 0 ? side : 0) + up(level.width, side), 0),
+  )
+const up = (n: number, step: number): number => Math.ceil(n / step) * step
+
+/** The smallest canvas on which each slide and each bag fits, with sides that are multiples of a block. */
+export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => {
+  const side = o.blocks ?? CANVAS_STEP
+  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o).all))
+  const levels = bags.flat().map(({ slide: { level } }) => level)
+  const least = up(Math.max(...levels.map((l) => l.width)), side)
+  const rowsAt = (width: number): number =>
+    Math.max(
+      ...bags.flatMap((bag) =>
+        shelved(bag, [Number.POSITIVE_INFINITY, width], side)!.map((p) => up(p.top + p.region.height, side)),
+      ),
+    )
+  const widths = [...new Set([least, ...bags.flatMap((bag) => widthsFor(bag, side))])].filter((width) => width >= least)
+  const sizes = widths.map((width): PixelSize => [rowsAt(width), width])
+  return {
+    size: [...sizes].sort(byArea)[0]!,
+    slides: levels.map((l): PixelSize => [l.height, l.width]).sort(byArea),
+  }
+}
 
 /** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
 export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {
   const at = openedAt(path, o)
   const size = sizeOf(o.tiles)
-  const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : at.all.map(wholeOn(sizeOf(o.canvas)))
-  const kept = tissue && size ? all.filter(({ of, region }) => tissue.get(of.slide.file)!(region) >= (o.tissue ?? 0)) : all
+  const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : wholes(at.all, o)
+  const kept = tissue && size ? all.filter((part) => isTissue(firstOf(part), tissue, o)) : all
   if (kept.length === 0) refused(`slides: no tile of ${path} has ${100 * (o.tissue ?? 0)} % of tissue: lower tissue`)
   return { data: asData(at, o, kept, tissue), tiles: all.length }
 }

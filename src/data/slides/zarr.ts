@@ -57,7 +57,7 @@ interface ArrayFacts {
   readonly compression: string
 }
 
-const BITS: Readonly<Record<string, number>> = { '|u1': 8, uint8: 8, '<u2': 16, '>u2': 16, uint16: 16 }
+const BITS: Readonly<Record<string, number>> = { '|u1': 8, uint8: 8, '<u2': 16, '>u2': 16, uint16: 16, float32: 32 }
 
 interface Chunks {
   readonly sizes: unknown
@@ -91,7 +91,7 @@ const factsOf = (folder: string): ArrayFacts => {
   const { sizes, compression } = newer ? newerChunks(facts) : olderChunks(facts)
   const chunks = asSizes(sizes, 'the size of a chunk')
   if (chunks.length !== shape.length) refuse(`a chunk has ${chunks.length} dimensions, the array ${shape.length}`)
-  const bits = BITS[kind] ?? refuse(`its numbers are ${kind}; allowed: uint8 and uint16`)
+  const bits = BITS[kind] ?? refuse(`its numbers are ${kind}; allowed: uint8, uint16 and float32`)
   const chunkBytes = chunks.reduce((n, side) => n * side, bits / 8)
   if (chunkBytes > MOST_CHUNK_MIB * PER_MIB)
     refuse(`a chunk has ${Math.round(chunkBytes / PER_MIB)} MiB; allowed: at most ${MOST_CHUNK_MIB}`)
@@ -172,7 +172,10 @@ type ByteRange = { readonly offset: number; readonly length: number } | { readon
 /** The used part of that package. */
 interface Zarrita {
   readonly open: (store: Store, o: { readonly kind: 'array' }) => Promise<unknown>
-  readonly get: (array: unknown, selection: readonly unknown[]) => Promise<{ readonly data: Uint8Array | Uint16Array }>
+  readonly get: (
+    array: unknown,
+    selection: readonly unknown[],
+  ) => Promise<{ readonly data: Uint8Array | Uint16Array | Float32Array }>
   readonly slice: (from: number, to: number) => unknown
 }
 const PACKAGE: string = 'zarrita'
@@ -230,10 +233,11 @@ const storeOf = (array: ZarrArray): Store => ({
     }),
 })
 
-const arrays = new Map<string, Promise<unknown>>()
+/** By level of an opened slide: a folder may be replaced by another image. */
+const arrays = new WeakMap<ZarrArray, Promise<unknown>>()
 const opened = ({ open }: Zarrita, array: ZarrArray): Promise<unknown> => {
-  const there = arrays.get(array.folder) ?? open(storeOf(array), { kind: 'array' })
-  arrays.set(array.folder, there)
+  const there = arrays.get(array) ?? open(storeOf(array), { kind: 'array' })
+  arrays.set(array, there)
   return there
 }
 
@@ -242,7 +246,7 @@ export const zarrRegion = async (
   array: ZarrArray,
   channels: number,
   { top, left, height, width }: Region,
-): Promise<Uint8Array | Uint16Array> => {
+): Promise<Uint8Array | Uint16Array | Float32Array> => {
   const reader = await zarrita()
   const { get, slice } = reader
   // All channels; the first time and slice.

@@ -88,7 +88,7 @@ const REFUSED: readonly (readonly [string, (folder: string) => void, RegExp])[] 
   [
     'numbers',
     (f) => edited(join(f, '0/.zarray'), (t) => t.replace('|u1', '<f8')),
-    /its numbers are <f8; allowed: uint8 and uint16/,
+    /its numbers are <f8; allowed: uint8, uint16 and float32/,
   ],
   [
     'chunk',

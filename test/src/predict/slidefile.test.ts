@@ -27,6 +27,7 @@ import { bigTiffInto, type BigTiff } from '../../../src/files/bigtiff'
 import { type Georeference, resizedGeoreference } from '../../../src/files/georeference'
 import { levelsOf } from '../../../src/files/pyramid'
 import { fillWhole } from '../../../src/files/whole'
+import { fillFolder, zarrInto } from '../../../src/files/zarrinto'
 import { slideFile } from '../../../src/predict/slidefile'
 import { ended, spillway } from '../../e2e/processes'
 import { failingLayer } from '../../faults/layer'
@@ -100,7 +101,13 @@ test('numbers keep their bits; levels are means', async () => {
   const file = fillWhole(at('numbers.tif'))
   const [width, height] = [300, 10]
   const numbers = Float32Array.from({ length: width * height }, (_, i) => Math.sin(i) / 2 + 0.5)
-  const slide = slideFile(file, { shape: [1, height, width], isClasses: false, form: 'probabilities', microns: 1, classes: [] })
+  const slide = slideFile((of) => bigTiffInto(file, of), {
+    shape: [1, height, width],
+    isClasses: false,
+    form: 'probabilities',
+    microns: 1,
+    classes: [],
+  })
   slide.put(0, numbers.subarray(0, 3 * width))
   slide.put(0, numbers.subarray(3 * width))
   slide.end()
@@ -117,6 +124,56 @@ test('numbers keep their bits; levels are means', async () => {
   assert.is((await read(1))[0], Math.fround((a + b + c + d) / 4))
   const overview = await sharp(slide.overview()).metadata()
   assert.equal([overview.width, overview.height, overview.channels], [300, 10, 3])
+})
+
+/** All numbers of a level, channels first, by zarrita alone. */
+const byZarrita = async (
+  folder: string,
+  level: number,
+): Promise<{ readonly data: ArrayLike<number>; readonly shape: readonly number[] }> => {
+  const zarr = await import('zarrita')
+  const { default: FileSystemStore } = await import('@zarrita/storage/fs')
+  const group = await zarr.open(new FileSystemStore(folder), { kind: 'group' })
+  const [image] = (group.attrs['ome'] as { multiscales: { datasets: { path: string }[] }[] }).multiscales
+  const array = await zarr.open(group.resolve(image!.datasets[level]!.path), { kind: 'array' })
+  const { data, shape } = await zarr.get(array)
+  return { data: data as ArrayLike<number>, shape }
+}
+
+test('an OME-Zarr image has the levels, the scale and the numbers of a TIFF, for the reader of slides and for zarrita', async () => {
+  const tiff = written('again.tif', {}, 50)
+  for (const rowsAtOnce of [1, 100]) {
+    const folder = fillFolder(at('labels.zarr'))
+    const rows = zarrInto(folder, {
+      ...{ width: WIDTH, height: HEIGHT, channels: 1, type: 'u8', halving: 'majority', microns: 0.5, description: 'labels' },
+    })
+    for (let y = 0; y < HEIGHT; y += rowsAtOnce) rows.put(labels.slice(y * WIDTH, Math.min(HEIGHT, y + rowsAtOnce) * WIDTH))
+    rows.end()
+    folder.done()
+    for (const level of [0, 1, 2]) {
+      const [slide, expected] = [openSlide(at('labels.zarr'), { level }), openSlide(tiff, { level })]
+      const { width, height, microns } = slide.level
+      assert.equal(
+        [width, height, microns!.toFixed(3)],
+        [expected.level.width, expected.level.height, expected.level.microns!.toFixed(3)],
+      )
+      const all = { top: 0, left: 0, height, width }
+      const numbers = Buffer.from(await regionOf(expected, all))
+      assert.equal(Buffer.from(await regionOf(slide, all)), numbers, `level ${level}`)
+      const { data, shape } = await byZarrita(at('labels.zarr'), level)
+      assert.equal(shape, [1, height, width])
+      assert.equal(Buffer.from(Uint8Array.from(data)), numbers, `zarrita, level ${level}`)
+    }
+  }
+  const names = readdirSync(root).filter((name) => name.includes('labels.zarr'))
+  assert.equal(names, ['labels.zarr'], 'nothing else stays')
+  const dropped = fillFolder(at('dropped.zarr'))
+  dropped.put('0/c/0/0/0', new Uint8Array(3))
+  dropped.drop()
+  assert.equal(
+    readdirSync(root).filter((name) => name.includes('dropped')),
+    [],
+  )
 })
 
 test('damaged files are refused by the reader', () => {
@@ -146,6 +203,29 @@ test('a prediction has the numbers of arrays, the scale of its slide, and an ove
   assert.equal(readdirSync(at('out')).sort(), ['slide-overview.png', 'slide.tif'])
   const overview = await sharp(at('out/slide-overview.png')).metadata()
   assert.equal([overview.width, overview.height], [350, 261])
+})
+
+test('a prediction as OME-Zarr has the numbers of arrays, and replaces an earlier one', async () => {
+  const data = await slides(at('slide.tif'), { level: 1 })
+  for (const as of ['classes', 'probabilities'] as const) {
+    const plan = stage(net, { mode: 'predict', as, budget: mib(32), algorithms: 'fixed' })
+    const { outputs } = await predict(net, plan, { weights, data })
+    const { files } = await predict(net, plan, { weights, data, out: at('zarrs'), format: 'zarr' })
+    assert.equal(files, [at('zarrs/slide.zarr')])
+    const slide = openSlide(files[0]!, {}, [8, 32])
+    assert.equal([slide.level.width, slide.level.height, slide.level.microns!.toFixed(2)], [350, 261, '0.50'])
+    const all = { top: 0, left: 0, height: 261, width: 350 }
+    const wanted = Array.from(outputs[0]!.values)
+    const plane = 261 * 350
+    if (as === 'classes') assert.equal([...(await regionOf(slide, all))], wanted)
+    else for (const c of [0, 1, 2]) assert.equal([...(await floatsOf(slide, c, all))], wanted.slice(c * plane, (c + 1) * plane))
+    assert.equal(Array.from((await byZarrita(files[0]!, 0)).data), wanted)
+  }
+  assert.equal(readdirSync(at('zarrs')).sort(), ['slide-overview.png', 'slide.zarr'])
+  const perImage = model([1, 3, 64, 64], seq(fromBytes(), conv2d('a', 4, 3), conv2d('b', 3, 1), globalAvgPool()))
+  const one = stage(perImage, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  const refused = await predict(perImage, one, { weights, data, out: at('one'), format: 'zarr' }).catch((e: Error) => e.message)
+  assert.match(refused as string, /format 'zarr' needs a result per pixel/)
 })
 
 gateTest('a failing disk ends the prediction with the name of the file, and leaves no file', async () => {
@@ -256,6 +336,13 @@ test('pixels of empty blocks have no data in a prediction, with the tag', async 
       Array.from({ length: width * height }, (_, i) => i % width >= width / 2),
       as,
     )
+    const zarr = (await predict(net, plan, { weights, data, out: at(`half-zarr-${as}`), format: 'zarr' })).files[0]!
+    assert.equal(
+      Array.from((await byZarrita(zarr, 0)).data, (v, i) => isNone(v) === found[i % (width * height)]).includes(false),
+      false,
+    )
+    // The last of three columns of chunks has no data, so it has no files.
+    assert.equal(readdirSync(join(zarr, '0/c/0/0')).sort(), ['0', '1'])
     if (as === 'classes') assert.is(pyramidOf(made).noData, 255)
     else assert.match(readFileSync(made, 'latin1'), /nan\0/)
     // A coarser pixel is the mean of the numbers among its four.

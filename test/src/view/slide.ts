@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import sharp from 'sharp'
+import { bigTiffInto } from '../../../src/files/bigtiff'
 import { fillWhole } from '../../../src/files/whole'
 import { slideFile } from '../../../src/predict/slidefile'
 
@@ -54,7 +55,7 @@ export const drawnSlide = async (root: string): Promise<TestSlide> => {
     const file = fillWhole(path)
     const form = isClasses ? 'classes' : 'probabilities'
     const shape = [planes.length, HEIGHT, WIDTH] as const
-    const to = slideFile(file, { shape, isClasses, form, microns: 0.25, classes: CLASSES })
+    const to = slideFile((of) => bigTiffInto(file, of), { shape, isClasses, form, microns: 0.25, classes: CLASSES })
     planes.forEach((plane, channel) => to.put(channel, plane))
     to.end()
     file.done()
