@@ -89,7 +89,10 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
   stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not a prefix of names`)),
   from: field(t.number.is, (_, u, at) => invalid(`${at}.from`, `${show(u)} is not a first number`)),
   reads: field(isReads, (_, u, at) =>
-    invalid(`${at}.reads`, `${show(u)} is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads`),
+    invalid(
+      `${at}.reads`,
+      `${show(u)} is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads`,
+    ),
   ),
   side: field(t.number.is, (_, u, at) => invalid(`${at}.side`, `${show(u)} is not the side of a block`)),
   times: field(

@@ -163,8 +163,8 @@ const randomNumbers =
     l.result().includes(0)
       ? undefined
       : isOnePerImage(l)
-      ? l.isNoise(noise)
-      : fault(`it makes random numbers [${l.result().join(',')}]; allowed: one for each image, as in stochastic depth`)
+        ? l.isNoise(noise)
+        : fault(`it makes random numbers [${l.result().join(',')}]; allowed: one for each image, as in stochastic depth`)
 
 const bernoulli: Lower = (l) =>
   l.noise('self') === undefined

@@ -583,7 +583,11 @@ const attend: Write = onImage((at, x, dims, { attrs, ins }) => {
   const [k, v] = [0, 1].map((i) =>
     nodes.add('Gather', [pairs, nodes.index(i)], ['batch', heads, head, m], { axis: headFirst ? 2 : 1 }),
   ) as [string, string]
-  const products = nodes.add('Mul', [nodes.add('MatMul', [q, k], ['batch', heads, n, m]), nodes.scalar(scale)], ['batch', heads, n, m])
+  const products = nodes.add(
+    'Mul',
+    [nodes.add('MatMul', [q, k], ['batch', heads, n, m]), nodes.scalar(scale)],
+    ['batch', heads, n, m],
+  )
   const shares = nodes.add('Softmax', [products], ['batch', heads, n, m], { axis: -1 })
   const values = nodes.add('Transpose', [v], ['batch', heads, m, head], { perm: [0, 1, 3, 2] })
   const y = nodes.add('MatMul', [shares, values], ['batch', heads, n, head])

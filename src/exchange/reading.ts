@@ -278,13 +278,16 @@ export class Reading {
   /** The attention of the pixels of one value to those of another. */
   attended(queries: number, keys: number, options: Step['attention']): number {
     if ([queries, keys].some((i) => this.rollOf(i) !== NO_ROLL)) return refuse('it attends to other pixels in a rolled image')
-    return this.put({
-      kind: 'attention',
-      attention: options!,
-      ins: [queries, keys],
-      shape: this.shape(queries),
-      node: nodeText(this.node),
-    }, NO_ROLL)
+    return this.put(
+      {
+        kind: 'attention',
+        attention: options!,
+        ins: [queries, keys],
+        shape: this.shape(queries),
+        node: nodeText(this.node),
+      },
+      NO_ROLL,
+    )
   }
   meeting(kind: 'sum' | 'product' | 'join', ins: readonly number[], shape: Shape): number {
     const rolls = ins.map((i) => this.rollOf(i))

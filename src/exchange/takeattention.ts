@@ -38,7 +38,9 @@ const areApart = (r: Reading, q: View, k: View): boolean => {
 /** Queries times keys, both as [..., tokens, channels]. */
 const scored = (r: Reading, q: View, k: View): void => {
   if (!same(q.axes, k.axes) && !areApart(r, q, k))
-    refuse('it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels, or of all pixels')
+    refuse(
+      'it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels, or of all pixels',
+    )
   r.is({ tag: 'scores', scores: { q, k, factor: q.factor * k.factor, soft: false } })
 }
 
@@ -268,7 +270,10 @@ const shiftOf = (
 }
 
 /** The first channels of a view's heads and their distance; undefined if its heads have another order. */
-const headsOf = ({ axes, from }: View): { readonly count: number; readonly stride: number; readonly from: number } | undefined => {
+const headsOf = ({
+  axes,
+  from,
+}: View): { readonly count: number; readonly stride: number; readonly from: number } | undefined => {
   const [heads, ...more] = axes.slice(0, -2).flat()
   const channels = axes[axes.length - 1]!
   if (more.length > 0 || channels.length > 1 || (channels[0]?.stride ?? 1) !== 1) return undefined
@@ -277,10 +282,18 @@ const headsOf = ({ axes, from }: View): { readonly count: number; readonly strid
 
 /** All of the channels of a view, or that part of them. */
 const partOf = (r: Reading, { step }: View, from: number, count: number): number =>
-  r.shape(step)[1] === count ? step : r.once(`channels ${from} to ${from + count}`, step, () => r.layer(sliceChannels(from, count), step))
+  r.shape(step)[1] === count
+    ? step
+    : r.once(`channels ${from} to ${from + count}`, step, () => r.layer(sliceChannels(from, count), step))
 
 /** The value with keys and values as channels, and their order. */
-const pairsOf = (r: Reading, k: View, v: View, heads: number, head: number): { readonly step: number; readonly headFirst: boolean } => {
+const pairsOf = (
+  r: Reading,
+  k: View,
+  v: View,
+  heads: number,
+  head: number,
+): { readonly step: number; readonly headFirst: boolean } => {
   const [keys, values] = [headsOf(k), headsOf(v)]
   if (keys === undefined || values === undefined) return refuse('the channels of its keys have another order than heads')
   const isOne = k.step === v.step && r.shape(k.step)[1] === 2 * heads * head && keys.count === heads && keys.from === 0
@@ -297,8 +310,8 @@ const pairsOf = (r: Reading, k: View, v: View, heads: number, head: number): { r
 
 /** Attention to the pixels of another value. */
 const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head: number, factor: number): void => {
-  const heads = headsOf(q)
-  if (heads === undefined || heads.stride !== head) return refuse('the channels of its queries have another order than heads')
+  const heads = headsOf(q) ?? refuse('the channels of its queries have another order than heads')
+  if (heads.stride !== head) refuse('the channels of its queries are not those of heads in a row')
   const queries = partOf(r, q, q.from, heads.count * head)
   const { step, headFirst } = pairsOf(r, k, v, heads.count, head)
   const made = r.attended(queries, step, {

@@ -48,7 +48,13 @@ const block = <N extends string, A extends Net>(name: N, attends: A) =>
 const reduced = residual(
   values(
     value('q', 'input', layerNorm('reduced.norm1'), pixelLinear('reduced.q', 16)),
-    value('kv', 'input', conv2d('reduced.sr', 16, 4, { stride: 4, pad: 0 }), layerNorm('reduced.norm'), pixelLinear('reduced.kv', 32)),
+    value(
+      'kv',
+      'input',
+      conv2d('reduced.sr', 16, 4, { stride: 4, pad: 0 }),
+      layerNorm('reduced.norm'),
+      pixelLinear('reduced.kv', 32),
+    ),
     value('y', { attended: ['q', 'kv'], heads: 2 }, pixelLinear('reduced.proj', 16)),
   ),
   identity,
