@@ -1,6 +1,6 @@
 // Attention within groups of pixels, or to the pixels of another value, and its gradient. A thread has one head of one group at a time: its
-// queries, keys and values as floats, and a block of rows of scores. In the backward, it computes the scores again. Sums of the table's gradient have a fixed order:
-// that of slices of groups.
+// queries, keys and values as floats, and a block of rows of scores. In the backward, it computes the scores again. Sums of the table's
+// gradient have a fixed order: that of slices of groups.
 #include "ops/attention.hpp"
 
 #include <omp.h>

@@ -1,6 +1,6 @@
-// Legality and geometry of attention and of its gradient, dense and whole. It is within groups of pixels of x `[B,3C,H,W]`, or from all pixels
-// of q `[B,C,H,W]` to those of kv `[B,2C,h,w]`. Worked example: in windows of 2x2, group 1 of 4x4 pixels has the tokens (0,2), (0,3), (1,2),
-// (1,3); in a grid of 2x2, (0,1), (0,3), (2,1), (2,3).
+// Legality and geometry of attention and of its gradient, dense and whole. It is within groups of pixels of x `[B,3C,H,W]`, or from all
+// pixels of q `[B,C,H,W]` to those of kv `[B,2C,h,w]`. Worked example: in windows of 2x2, group 1 of 4x4 pixels has the tokens (0,2),
+// (0,3), (1,2), (1,3); in a grid of 2x2, (0,1), (0,3), (2,1), (2,3).
 #pragma once
 #include "ops/both.hpp"
 #include "ops/check.hpp"

@@ -1,6 +1,6 @@
-// Attention within groups of pixels, or to the pixels of another value, and its gradient. An item has one query, or one key, of one head: its channels are in registers, and
-// it walks the other tokens of its group once or twice. Neighbours of a warp read the same keys at the same time. No scores are stored; the
-// gradient keeps three numbers for each query and head.
+// Attention within groups of pixels, or to the pixels of another value, and its gradient. An item has one query, or one key, of one head:
+// its channels are in registers, and it walks the other tokens of its group once or twice. Neighbours of a warp read the same keys at the
+// same time. No scores are stored; the gradient keeps three numbers for each query and head.
 #pragma once
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Random cases of attention in windows, grids and shifted windows, with and without a table, of attention to another value, and of exchanged
-// pixels and channels.
+// Random cases of attention in windows, grids and shifted windows, with and without a table, of attention to another value, and of
+// exchanged pixels and channels.
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
@@ -40,7 +40,8 @@ Family attend_family(Random& r) {
   const Dims of_q{r.between(1, 3), heads * head, r.between(1, 7), r.between(1, 7)};
   const Dims of_kv{of_q[0], 2 * heads * head, r.between(1, 5), r.between(1, 5)};
   const Array q = r.normal(of_q), kv = r.normal(of_kv), dy = r.normal(of_q);
-  const Call forward{OpKind::attend, attrs, {tensor(q, Reach::all), tensor(kv, Reach::all)}, {tensor(Array(of_q), Reach::all)}, 2, {}, true};
+  const Call forward{
+      OpKind::attend, attrs, {tensor(q, Reach::all), tensor(kv, Reach::all)}, {tensor(Array(of_q), Reach::all)}, 2, {}, true};
   const Call back{OpKind::attend_bwd,
                   attrs,
                   {tensor(q, Reach::all), tensor(kv, Reach::all), tensor(dy, Reach::all)},
