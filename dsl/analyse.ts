@@ -4,9 +4,9 @@ import { bimap, chain, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
-import { COMBINATIONS, combinedShape, factorOver, oddBranch } from './combined'
+import { COMBINATIONS, combinedShape, factorOver, oddBranch, shapeOf } from './combined'
 import { strayBytes } from './fedbytes'
-import { type Algebra, COMBINED, fold, type Nameless, type NodeNames } from './fold'
+import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import type { Mode, ParamSpec } from './layers/rule'
@@ -112,12 +112,12 @@ const algebraOf = (g: Gathered, mode: Mode, isMasked = false): Algebra<Shape> =>
     differ: (branches) => oddBranch(branches) >= 0,
     resize: (made, [, , h, w], at) =>
       right(made[2] === h && made[3] === w ? made : join(at(), 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
-    combine: (kind, parts, at) =>
+    combine: (by, parts, at) =>
       pipe(
-        combinedShape(kind, parts),
+        isMasked && by.ofAllPixels ? left(allPixels()) : shapeOf(by, parts),
         bimap(
-          (reason) => misfit(at, COMBINED[kind], reason),
-          (out) => join(at, COMBINED[kind], parts[0]!, out, COMBINATIONS[kind].ft),
+          (reason) => misfit(at, by.called, reason),
+          (out) => join(at, by.called, parts[0]!, out, by.ft),
         ),
       ),
     join: (branches, at) =>

@@ -1,15 +1,22 @@
-// Joins of tensors of a step: side by side, added, multiplied. In: their shapes. Out: the shape, or an error in words; and the operator, with the
+// Joins of tensors of a step and of named values: side by side, added, multiplied; of named values also attended. In: their shapes. Out: the shape, or an error in words; and the operator, with the
 // dimensions along which it may be tiled.
 import { type Either, left, right } from 'fp-ts/Either'
 import { DIMS } from '../staging/core/box'
+import { MOST_HEAD_CHANNELS } from '../staging/ops/attention'
 import type { AnyAttrs } from '../staging/ops/op'
-import { branchesDiffer, factorMisfits, noBranches, shapeText, termsDiffer } from './messages'
+import type { Attended } from './compose'
+import { badSize } from './layers/rule'
+import { branchesDiffer, factorMisfits, headTooWide, keysDoNotFit, noBranches, shapeText, termsDiffer } from './messages'
 import type { Dim, Shape } from './net'
 
 export type Combining = 'joined' | 'added' | 'multiplied'
 
-interface Combination {
+export interface Combination {
   readonly op: string
+  /** Its kind in reports and messages about named values. */
+  readonly called: string
+  /** True if it reads all pixels of an image, so that no masked net has it. */
+  readonly ofAllPixels?: true
   readonly ft: readonly Dim[]
   readonly shape: (first: Shape, others: readonly Shape[]) => Either<string, Shape>
   readonly attrs: (first: Shape, others: readonly Shape[]) => AnyAttrs
@@ -35,6 +42,7 @@ export const oddBranch = (branches: readonly Shape[]): number =>
 export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   joined: {
     op: 'concat',
+    called: 'concat',
     ft: ['B', 'H', 'W'],
     shape: (first, others) => {
       const all = [first, ...others]
@@ -46,6 +54,7 @@ export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   },
   added: {
     op: 'add',
+    called: 'sum',
     ft: DIMS,
     shape: (first, others) => {
       const odd = others.find((s) => shapeText(s) !== shapeText(first))
@@ -55,6 +64,7 @@ export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   },
   multiplied: {
     op: 'multiply',
+    called: 'product',
     ft: DIMS,
     shape: (first, [factor = first]) =>
       factorOver(first, factor) === undefined ? left(factorMisfits(shapeText(factor), shapeText(first))) : right(first),
@@ -62,5 +72,27 @@ export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   },
 }
 
-export const combinedShape = (kind: Combining, [first, ...others]: readonly Shape[]): Either<string, Shape> =>
-  first ? COMBINATIONS[kind].shape(first, others) : left(noBranches())
+const attendedFault = (heads: number, q: Shape, kv: Shape): string | null => {
+  const bad = badSize(['number of heads', heads, 1])
+  if (bad !== null) return bad
+  if (kv[0] !== q[0] || kv[1] !== 2 * q[1] || q[1] % heads !== 0) return keysDoNotFit(shapeText(kv), `${heads}`, shapeText(q))
+  return q[1] / heads > MOST_HEAD_CHANNELS ? headTooWide(`${q[1] / heads}`) : null
+}
+
+/** Attention of the first of two named values to the second. */
+export const attention = ({ heads, headFirst = false, scale }: Attended): Combination => ({
+  op: 'attend',
+  called: 'attention',
+  ofAllPixels: true,
+  ft: ['B'],
+  shape: (first, [keys = first]) => {
+    const fault = attendedFault(heads, first, keys)
+    return fault === null ? right(first) : left(fault)
+  },
+  attrs: (first) => ({ heads, headFirst: Number(headFirst), scale: scale ?? 1 / Math.sqrt(first[1] / heads) }),
+})
+
+export const shapeOf = ({ shape }: Combination, [first, ...others]: readonly Shape[]): Either<string, Shape> =>
+  first ? shape(first, others) : left(noBranches())
+export const combinedShape = (kind: Combining, shapes: readonly Shape[]): Either<string, Shape> =>
+  shapeOf(COMBINATIONS[kind], shapes)

@@ -90,7 +90,29 @@ export interface Masked<Side extends number, Body extends Net> extends Net<'mask
 }
 
 /**
- * The values that a `value` reads: one by name, or several that are added, joined along the channels, or multiplied.
+ * Two values that a `value` reads as one: the attention of the pixels of the first to those of the second, which may have
+ * another height and width.
+ *
+ * @example const reads: Attended = { attended: ['queries', 'keys'], heads: 4 }
+ */
+export interface Attended {
+  /** The queries, of C channels, and the keys and values, of 2·C channels. */
+  readonly attended: readonly [queries: string, keysAndValues: string]
+  /** Number of heads; it divides C. @example value('y', { attended: ['q', 'kv'], heads: 4 }) */
+  readonly heads: number
+  /**
+   * Order of the channels of keys and values: true for [heads, 2, C / heads], false for [2, heads, C / heads]. Default false.
+   *
+   * @example value('y', { attended: ['q', 'kv'], heads: 4, headFirst: true })
+   */
+  readonly headFirst?: boolean
+  /** Factor of the products. Default: 1 / √(C / heads). @example value('y', { attended: ['q', 'kv'], heads: 4, scale: 0.1 }) */
+  readonly scale?: number
+}
+
+/**
+ * The values that a `value` reads: one by name, or several that are added, joined along the channels, multiplied, or
+ * attended.
  *
  * @example const reads: Reads = { added: ['a', 'b'] }
  */
@@ -99,6 +121,7 @@ export type Reads =
   | { readonly added: readonly [string, string, ...string[]] }
   | { readonly joined: readonly [string, string, ...string[]] }
   | { readonly multiplied: readonly [value: string, factor: string] }
+  | Attended
 
 /**
  * The named value that `value` creates.
@@ -263,7 +286,7 @@ export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<rea
  *
  * @param name Name of the value; it is no prefix of the layers' names.
  * @param reads The name of an earlier value, or `'input'`; or several as `{ added: ['a', 'b'] }`,
- *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`.
+ *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`, `{ attended: ['queries', 'keys'], heads: 4 }`.
  * @param layers Layers in execution order. Without layers, the value equals its input.
  * @example values(value('a', 'input', conv2d('conv1', 8, 3)), value('b', { joined: ['input', 'a'] }, relu()))
  */

@@ -64,12 +64,20 @@ const field =
     legal(value) ? E.right(value) : E.left(wrong(kind, value, at))
 
 /** The most values that a combination reads. */
-const MOST_READ: Readonly<Record<string, number>> = { added: Infinity, joined: Infinity, multiplied: 2 }
+const MOST_READ: Readonly<Record<string, number>> = { added: Infinity, joined: Infinity, multiplied: 2, attended: 2 }
+/** The other fields of a combination. */
+const isOption: Readonly<Record<string, (u: unknown) => boolean>> = {
+  heads: t.number.is,
+  headFirst: t.boolean.is,
+  scale: (u) => t.number.is(u) && Number.isFinite(u),
+}
 const isReads = (u: unknown): boolean => {
   if (typeof u !== 'object' || u === null) return t.string.is(u)
-  const [[kind = '', of] = [], ...more] = Object.entries(u)
+  const [[kind = '', of] = [], ...options] = Object.entries(u)
   const most = Object.hasOwn(MOST_READ, kind) ? MOST_READ[kind]! : 0
-  return more.length === 0 && Array.isArray(of) && of.length >= 2 && of.length <= most && of.every(t.string.is)
+  const areOptions = options.every(([name, v]) => Object.hasOwn(isOption, name) && isOption[name]!(v))
+  const isWhole = kind === 'attended' ? areOptions && 'heads' in u : options.length === 0
+  return isWhole && Array.isArray(of) && of.length >= 2 && of.length <= most && of.every(t.string.is)
 }
 
 /** A composition's own fields. */
@@ -81,7 +89,10 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
   stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not a prefix of names`)),
   from: field(t.number.is, (_, u, at) => invalid(`${at}.from`, `${show(u)} is not a first number`)),
   reads: field(isReads, (_, u, at) =>
-    invalid(`${at}.reads`, `${show(u)} is not the name of a value, nor names that are added, joined or multiplied`),
+    invalid(
+      `${at}.reads`,
+      `${show(u)} is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads`,
+    ),
   ),
   side: field(t.number.is, (_, u, at) => invalid(`${at}.side`, `${show(u)} is not the side of a block`)),
   times: field(

@@ -16,6 +16,7 @@ import type {
   Value,
   Values,
 } from './compose'
+import type { Divides } from './layers/conv2d'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
@@ -23,6 +24,8 @@ import type {
   BytesNotFirst,
   DuplicateNameText,
   FactorMisfits,
+  HeadTooWide,
+  KeysDoNotFit,
   NoBranches,
   NoFactor,
   NoValues,
@@ -55,7 +58,7 @@ import type {
   Shape,
 } from './net'
 import type { AddLimbs, LimbText, MulLimbs } from './numbers/limbs'
-import type { Add, Compare, FromLow, Low, Mul, NextDigit, Trim } from './numbers/naturals'
+import type { Add, Compare, Div, FromLow, Low, Mul, NextDigit, Trim } from './numbers/naturals'
 
 /** Facts of a net at an input shape. */
 export interface Facts<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> {
@@ -593,7 +596,7 @@ export type ReadBy<V extends AnyValue, Env> = V['reads'] extends string
       ? CombinedFacts<V['reads'], ShapesAt<Ns, Env>>
       : Misfit<V['name'], 'value', ValueUnknown<FirstUnknown<Ns, Env>>>
     : never
-type Named<R> = R[keyof R]
+type Named<R> = R extends { readonly attended: infer Ns } ? Ns : R[keyof R]
 type ShapeAt<Env, Name> = Env[Name & keyof Env] extends infer S extends Shape ? S : never
 type ShapesAt<Ns, Env> = { [I in keyof Ns]: ShapeAt<Env, Ns[I]> }
 type FirstUnknown<Ns, Env> = Ns extends readonly [infer N extends string, ...infer T]
@@ -610,12 +613,31 @@ type CombinedFacts<R, Shapes> = Shapes extends readonly [infer A extends Shape, 
     : R extends { readonly joined: unknown }
       ? JoinedFacts<A, Others, A[1]>
       : Others extends readonly [infer F extends Shape]
-        ? F extends A | [A[0], A[1], 1, 1] | [A[0], 1, A[2], A[3]]
-          ? NewValue<A, Dim>
-          : Misfit<'product', 'product', FactorMisfits<ShapeText<F>, ShapeText<A>>>
+        ? R extends { readonly attended: unknown; readonly heads: infer N extends number }
+          ? AttendedFacts<N, A, F>
+          : F extends A | [A[0], A[1], 1, 1] | [A[0], 1, A[2], A[3]]
+            ? NewValue<A, Dim>
+            : Misfit<'product', 'product', FactorMisfits<ShapeText<F>, ShapeText<A>>>
         : never
   : Misfit<'values', 'values', NotATuple>
 type NewValue<Out extends Shape, Ft extends Dim> = Known<Out, Ft, AddOutput<Nothing, Out>, never>
+
+/** Attention of queries Q to keys and values K. */
+type AttendedFacts<N extends number, Q extends Shape, K extends Shape> =
+  BadSize<[['number of heads', N, 1]]> extends infer Bad
+    ? Bad extends string
+      ? Misfit<'attention', 'attention', Bad>
+      : [K[0], K[1], Divides<Q[1], N>] extends [Q[0], Mul<2, Q[1]>, true]
+        ? HeadIsTooWide<Q[1], N> extends true
+          ? Misfit<'attention', 'attention', HeadTooWide<`${Div<Q[1], N>}`>>
+          : NewValue<Q, 'B'>
+        : Misfit<'attention', 'attention', KeysDoNotFit<ShapeText<K>, `${N}`, ShapeText<Q>>>
+    : never
+type HeadIsTooWide<C extends number, N extends number> = number extends C | N
+  ? false
+  : Compare<Div<C, N>, 256> extends 'more'
+    ? true
+    : false
 
 /** The first shape that is not A. */
 type NotEqual<A extends Shape, Others> = Others extends readonly [infer B extends Shape, ...infer T]

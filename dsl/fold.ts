@@ -5,7 +5,7 @@
 import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import type { Combining } from './combined'
+import { attention, type Combination, COMBINATIONS, type Combining } from './combined'
 import type {
   AtInputSize,
   Block,
@@ -38,7 +38,7 @@ export interface Algebra<T> {
   readonly sum: (body: T, shortcut: T, at: NodeNames) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: NodeNames) => Either<GraphError, T>
   /** Named values as one. */
-  readonly combine: (kind: Combining, parts: readonly T[], at: NodeNames) => Either<GraphError, T>
+  readonly combine: (by: Combination, parts: readonly T[], at: NodeNames) => Either<GraphError, T>
   /** A body's input times the body's result. */
   readonly product: (input: T, factor: T, at: NodeNames) => Either<GraphError, T>
   /** A body's result, at the height and width of the body's input; it takes a place only if that is another size. */
@@ -175,13 +175,13 @@ class Walk<T> {
   /** Adds a value to those that are made. */
   private value(v: AnyValue, made: Map<string, T>, scope: string): Folded<T> {
     const { name, reads, body } = v
-    const { kind, of } = readsOf(reads)
+    const { by, of } = readsOf(reads)
     const unknown = of.find((o) => !made.has(o))
     if (made.has(name)) return left(misfit(v, scope, valueTwice()))
     if (unknown !== undefined) return left(misfit(v, scope, valueUnknown(unknown)))
     const parts = of.map((o) => made.get(o)!)
     return pipe(
-      kind === undefined ? right(parts[0]!) : this.algebra.combine(kind, parts, this.placeOf(COMBINED[kind], scope)),
+      by === undefined ? right(parts[0]!) : this.algebra.combine(by, parts, this.placeOf(by.called, scope)),
       chain((x) => this.fold(body, x, scope)),
       map((y) => {
         made.set(name, y.made)
@@ -216,14 +216,13 @@ class Walk<T> {
 type AnyValue = Value<string, Reads, Net>
 /** The name of the input of a net of values. */
 const INPUT = 'input'
-/** The kinds of layers that combine values. */
-export const COMBINED: Readonly<Record<Combining, string>> = { added: 'sum', joined: 'concat', multiplied: 'product' }
 
 /** The names that a value reads, and their combination, if they are several. */
-export const readsOf = (reads: Reads): { readonly kind?: Combining; readonly of: readonly string[] } => {
+const readsOf = (reads: Reads): { readonly by?: Combination; readonly of: readonly string[] } => {
   if (typeof reads === 'string') return { of: [reads] }
+  if ('attended' in reads) return { by: attention(reads), of: reads.attended }
   const [entry] = Object.entries(reads) as readonly (readonly [Combining, readonly string[]])[]
-  return { kind: entry![0], of: entry![1] }
+  return { by: COMBINATIONS[entry![0]], of: entry![1] }
 }
 
 const misfit = ({ name, kind }: AnyValue, scope: string, reason: string): GraphError => ({

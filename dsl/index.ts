@@ -18,6 +18,7 @@ export {
   residual,
   type Scaled,
   scaled,
+  type Attended,
   type Reads,
   type Seq,
   seq,

@@ -79,6 +79,10 @@ export type HeadsDoNotFit<C extends string, H extends string> = ReturnType<typeo
 export const headTooWide = <C extends string>(channels: C) => `a head has ${channels} channels; allowed: 1 to 256` as const
 export type HeadTooWide<C extends string> = ReturnType<typeof headTooWide<C>>
 
+export const keysDoNotFit = <K extends string, H extends string, Q extends string>(keys: K, heads: H, queries: Q) =>
+  `${keys} are not the keys and values of ${heads} heads for queries of ${queries}; allowed: the same batch and twice the channels, in whole heads` as const
+export type KeysDoNotFit<K extends string, H extends string, Q extends string> = ReturnType<typeof keysDoNotFit<K, H, Q>>
+
 export const windowDoesNotDivide = <W extends string, S extends string>(window: W, shape: S) =>
   `windows of ${window} do not divide its input of ${shape}` as const
 export type WindowDoesNotDivide<W extends string, S extends string> = ReturnType<typeof windowDoesNotDivide<W, S>>

@@ -4,7 +4,7 @@ import { chain, type Either, map, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
-import { COMBINATIONS, factorOver } from './combined'
+import { factorOver } from './combined'
 import type { Algebra, NodeNames } from './fold'
 import { ruleFor } from './layers/registry'
 import type { Mode } from './layers/rule'
@@ -49,9 +49,9 @@ export const algebraOf = (e: Elaboration): Algebra<Ref> => {
       return noted(mask && rule.masked !== 'keeps' ? chain((y: Ref) => mask.inside(y, layer))(made) : made)
     },
     sum: (body, shortcut, at) => noted(single('add', {}, [body, shortcut], at)),
-    combine: (kind, parts, at) => {
+    combine: ({ op, attrs }, parts, at) => {
       const [first, ...others] = parts.map(shape)
-      return noted(single(COMBINATIONS[kind].op, COMBINATIONS[kind].attrs(first!, others), parts, at))
+      return noted(single(op, attrs(first!, others), parts, at))
     },
     product: (input, factor, at) =>
       noted(single('multiply', { over: factorOver(shape(input), shape(factor)) ?? 0 }, [input, factor], at)),

@@ -142,7 +142,13 @@ type ReadSite<R, In extends AnyFacts, P extends string, U extends string, Before
   : KindOf<R> extends infer K extends string
     ? Linked<Standing<`${P}${K}${U}`, false, K, In['ft'], never, In['out'], In['out'], null>, Before>
     : never
-type KindOf<R> = R extends { readonly added: unknown } ? 'sum' : R extends { readonly joined: unknown } ? 'concat' : 'product'
+type KindOf<R> = R extends { readonly added: unknown }
+  ? 'sum'
+  : R extends { readonly joined: unknown }
+    ? 'concat'
+    : R extends { readonly attended: unknown }
+      ? 'attention'
+      : 'product'
 
 type ResizeSite<X, S extends Shape, P extends string, U extends string, Before> = X extends AnyFacts
   ? ResizedShape<X['out'], S> extends infer Z extends Shape

@@ -216,7 +216,9 @@
   X(adam_scaled, 288) \
   X(rmsprop_scaled, 289) \
   X(nadam_scaled, 290) \
-  X(lion_scaled, 291)
+  X(lion_scaled, 291) \
+  X(attend, 292) \
+  X(attend_bwd, 293)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1345,6 +1347,17 @@ using NadamScaledAttrs = NadamSteeredAttrs;
 
 using LionScaledAttrs = LionSteeredAttrs;
 
+struct AttendAttrs {
+  int64_t heads;
+  int64_t head_first;
+  double scale;
+  static AttendAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), a[2]};
+  }
+};
+
+using AttendBwdAttrs = AttendAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1506,6 +1519,8 @@ inline constexpr AttrLimit AdamScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, U
 inline constexpr AttrLimit RmspropScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit NadamScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit LionScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit AttendLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AttendBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -2147,6 +2162,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"lion_scaled", 291, 4, 5, 0, 0, 6, 0, "ffffif", false, -1, 0, LionScaledLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"updates", Role::whole, Element::real, false, false, "1"}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 5}},
      {}},
+    {"attend", 292, 2, 2, 1, 1, 3, 0, "iif", false, -1, -1, AttendLimits, 2,
+     {{"q", Role::data, Element::either, false, false, "saaa"}, {"kv", Role::data, Element::either, false, false, "saaa"}},
+     {{"y", Role::data, Element::either, true, false, "saaa"}}},
+    {"attend_bwd", 293, 3, 3, 2, 2, 3, 0, "iif", false, -1, 2, AttendBwdLimits, 2,
+     {{"q", Role::data, Element::either, false, false, "saaa"}, {"kv", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}},
+     {{"dq", Role::data, Element::either, true, false, "saaa"}, {"dkv", Role::data, Element::either, true, false, "saaa"}}},
 };
 
 /// Null when no operator has this wire number.

@@ -90,6 +90,8 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::reflect_pad_bwd, check_reflect_pad_bwd},
     {OpKind::attention, check_attention},
     {OpKind::attention_bwd, check_attention_bwd},
+    {OpKind::attend, check_attend},
+    {OpKind::attend_bwd, check_attend_bwd},
     {OpKind::square_sums_bwd, check_square_sums_bwd},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},

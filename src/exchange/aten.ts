@@ -160,9 +160,11 @@ const isOnePerImage = (l: Lowering): boolean => l.result()[0] === l.batch && ele
 const randomNumbers =
   (noise: { readonly uniform?: number; readonly scale: number }): Lower =>
   (l) =>
-    isOnePerImage(l)
-      ? l.isNoise(noise)
-      : fault(`it makes random numbers [${l.result().join(',')}]; allowed: one for each image, as in stochastic depth`)
+    l.result().includes(0)
+      ? undefined
+      : isOnePerImage(l)
+        ? l.isNoise(noise)
+        : fault(`it makes random numbers [${l.result().join(',')}]; allowed: one for each image, as in stochastic depth`)
 
 const bernoulli: Lower = (l) =>
   l.noise('self') === undefined

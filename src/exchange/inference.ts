@@ -569,10 +569,37 @@ const attention: Write = onImage((at, x, dims, { attrs, ins }) => {
   return rolled(at, nodes.add('Reshape', [back, nodes.ints(0, c, h, w)], dims), dims, [a.shiftH, a.shiftW])
 })
 
+/** Queries, and keys and values, as [B, heads, pixels, channels], and their products. */
+const attend: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const [heads, headFirst, scale] = [attrs['heads']!, attrs['headFirst'] === 1, attrs['scale']!]
+  const [, c, h, w] = dims as readonly ['batch', number, number, number]
+  const [, , keyH, keyW] = at.value(ins[1]!).shape as readonly [number, number, number, number]
+  const [head, n, m] = [c / heads, h * w, keyH * keyW]
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, heads, head, n)], ['batch', heads, head, n])
+  const q = nodes.add('Transpose', [cut], ['batch', heads, n, head], { perm: [0, 1, 3, 2] })
+  const channels = headFirst ? [heads, 2, head] : [2, heads, head]
+  const pairs = nodes.add('Reshape', [at.image(ins[1]!), nodes.ints(0, ...channels, m)], ['batch', ...channels, m])
+  const [k, v] = [0, 1].map((i) =>
+    nodes.add('Gather', [pairs, nodes.index(i)], ['batch', heads, head, m], { axis: headFirst ? 2 : 1 }),
+  ) as [string, string]
+  const products = nodes.add(
+    'Mul',
+    [nodes.add('MatMul', [q, k], ['batch', heads, n, m]), nodes.scalar(scale)],
+    ['batch', heads, n, m],
+  )
+  const shares = nodes.add('Softmax', [products], ['batch', heads, n, m], { axis: -1 })
+  const values = nodes.add('Transpose', [v], ['batch', heads, m, head], { perm: [0, 1, 3, 2] })
+  const y = nodes.add('MatMul', [shares, values], ['batch', heads, n, head])
+  const turned = nodes.add('Transpose', [y], ['batch', heads, head, n], { perm: [0, 1, 3, 2] })
+  return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
+})
+
 /** Every operator of a forward graph; those that rewrites join are not in it yet. */
 const WRITERS: Readonly<Record<string, Write>> = {
   add,
   affine,
+  attend,
   attention,
   avg_pool: avgPool,
   bn_apply: batchNorm(false),

@@ -108,9 +108,10 @@ export class Lowering {
   names(name: string): readonly string[] {
     return namesIn(this.node.arguments.get(name) ?? {})
   }
-  /** The ONNX values of an argument. */
+  /** The ONNX values of an argument. A tensor without elements has none. */
   values(name: string): readonly string[] {
-    return this.names(name).map((v) => {
+    const held = this.names(name).filter((v) => !this.program.values.get(v)?.sizes.includes(0))
+    return held.map((v) => {
       if (this.noises.has(v)) fault('it computes with random numbers; allowed: a product with an image, as in stochastic depth')
       return this.stale.has(v)
         ? fault(`it reads '${v}', whose memory an earlier node changes in place; use the operator that is not in place`)

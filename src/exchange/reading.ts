@@ -275,6 +275,20 @@ export class Reading {
       return refuse(`it reads rolled rows or columns; allowed: layers of single pixels and attention in shifted windows`)
     return this.put({ kind: 'layer', layer, ins: [from], shape: made.right.output, node: nodeText(this.node) }, roll)
   }
+  /** The attention of the pixels of one value to those of another. */
+  attended(queries: number, keys: number, options: Step['attention']): number {
+    if ([queries, keys].some((i) => this.rollOf(i) !== NO_ROLL)) return refuse('it attends to other pixels in a rolled image')
+    return this.put(
+      {
+        kind: 'attention',
+        attention: options!,
+        ins: [queries, keys],
+        shape: this.shape(queries),
+        node: nodeText(this.node),
+      },
+      NO_ROLL,
+    )
+  }
   meeting(kind: 'sum' | 'product' | 'join', ins: readonly number[], shape: Shape): number {
     const rolls = ins.map((i) => this.rollOf(i))
     if (rolls.some((r) => r.join() !== rolls[0]!.join())) return refuse('it joins values that are rolled differently')

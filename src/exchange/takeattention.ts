@@ -2,14 +2,14 @@
 // scores so far, or the layer `attention` behind the layer that computes all queries, keys and values. Invariant: the places of heads, tokens and
 // groups are read from the views; arrangements without an option of the layer are refused.
 import * as E from 'fp-ts/Either'
-import { attention } from '../../dsl'
+import { attention, sliceChannels } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { distances, tableOf } from '../../staging/ops/attention'
 import { sidesOf } from './inference'
 import { numbersOf } from './read'
 import { near, type Reading, refuse } from './reading'
 import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
-import { meaningOf, reshaped, sizeOf, viewOf } from './views'
+import { isRow, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 /** PyTorch's mask between pixels of opposite borders. */
 const LEAST_MASK = -100
@@ -21,10 +21,26 @@ const turned = (v: View): View => {
   return { ...v, axes: [...v.axes.slice(0, -2), j!, i!] }
 }
 
+/** The sizes of heads and channels, without the tokens. */
+const headSizes = ({ axes }: View): readonly number[] => [...axes.slice(0, -2), axes[axes.length - 1]!].map(sizeOf)
+
+/** All pixels of all heads of a value, in order; one head may stand for all. */
+const isWhole = (r: Reading, { step, axes }: View): boolean =>
+  isRow(axes[axes.length - 2], r.shape(step)) && [...axes.slice(0, -2), axes[axes.length - 1]!].flat().every((a) => a.dim === 'C')
+
+/** Returns true if queries attend to all pixels of another value, or to those of one head for all. */
+const areApart = (r: Reading, q: View, k: View): boolean => {
+  const [own, other] = [headSizes(q), headSizes(k)]
+  const fits = own.length === other.length && own.every((n, i) => n === other[i] || (other[i] === 1 && i < own.length - 1))
+  return fits && isWhole(r, q) && isWhole(r, k)
+}
+
 /** Queries times keys, both as [..., tokens, channels]. */
 const scored = (r: Reading, q: View, k: View): void => {
-  if (!same(q.axes, k.axes))
-    refuse('it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels')
+  if (!same(q.axes, k.axes) && !areApart(r, q, k))
+    refuse(
+      'it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels, or of all pixels',
+    )
   r.is({ tag: 'scores', scores: { q, k, factor: q.factor * k.factor, soft: false } })
 }
 
@@ -72,10 +88,10 @@ export const scaledScores = (r: Reading, i: number, factor: number | undefined):
   return true
 }
 
-/** Sizes of scores: those of groups and heads, and twice the number of tokens. */
-export const scoreSizes = ({ q }: Scores): readonly number[] => {
+/** Sizes of scores: those of groups and heads, and the numbers of queries and keys. */
+export const scoreSizes = ({ q, k }: Scores): readonly number[] => {
   const sizes = q.axes.map(sizeOf)
-  return [...sizes.slice(0, -1), sizes[sizes.length - 2]!]
+  return [...sizes.slice(0, -1), sizeOf(k.axes[k.axes.length - 2]!)]
 }
 
 /** Scores with their groups and heads in other axes. */
@@ -253,13 +269,73 @@ const shiftOf = (
   return isMask ? shift : refuse('its mask is not that of shifted windows; allowed: 0, and -100 or less between opposite borders')
 }
 
+/** The first channels of a view's heads and their distance; undefined if its heads have another order. */
+const headsOf = ({
+  axes,
+  from,
+}: View): { readonly count: number; readonly stride: number; readonly from: number } | undefined => {
+  const [heads, ...more] = axes.slice(0, -2).flat()
+  const channels = axes[axes.length - 1]!
+  if (more.length > 0 || channels.length > 1 || (channels[0]?.stride ?? 1) !== 1) return undefined
+  return { count: heads?.size ?? 1, stride: heads?.stride ?? sizeOf(channels), from }
+}
+
+/** All of the channels of a view, or that part of them. */
+const partOf = (r: Reading, { step }: View, from: number, count: number): number =>
+  r.shape(step)[1] === count
+    ? step
+    : r.once(`channels ${from} to ${from + count}`, step, () => r.layer(sliceChannels(from, count), step))
+
+/** The value with keys and values as channels, and their order. */
+const pairsOf = (
+  r: Reading,
+  k: View,
+  v: View,
+  heads: number,
+  head: number,
+): { readonly step: number; readonly headFirst: boolean } => {
+  const [keys, values] = [headsOf(k), headsOf(v)]
+  if (keys === undefined || values === undefined) return refuse('the channels of its keys have another order than heads')
+  const isOne = k.step === v.step && r.shape(k.step)[1] === 2 * heads * head && keys.count === heads && keys.from === 0
+  if (isOne && keys.stride === head && values.from === heads * head) return { step: k.step, headFirst: false }
+  if (isOne && keys.stride === 2 * head && values.from === head) return { step: k.step, headFirst: true }
+  if (keys.stride !== head || (keys.count !== heads && keys.count !== 1))
+    return refuse('its keys and values are not one value, or one each, in the order of heads')
+  // One head of keys and values serves all queries: a copy for each.
+  const copies = Array<number>(heads / keys.count)
+  const steps = [k, v].flatMap((x) => copies.fill(partOf(r, x, x.from, keys.count * head)).slice())
+  const [b, , h, w] = r.shape(k.step)
+  return { step: r.joined(steps, () => [b, 2 * heads * head, h, w]), headFirst: false }
+}
+
+/** Attention to the pixels of another value. */
+const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head: number, factor: number): void => {
+  const heads = headsOf(q) ?? refuse('the channels of its queries have another order than heads')
+  if (heads.stride !== head) refuse('the channels of its queries are not those of heads in a row')
+  const queries = partOf(r, q, q.from, heads.count * head)
+  const { step, headFirst } = pairsOf(r, k, v, heads.count, head)
+  const made = r.attended(queries, step, {
+    heads: heads.count,
+    ...(headFirst ? { headFirst } : {}),
+    ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
+  })
+  r.is(meaningOf({ step: made, axes: q.axes, from: 0, factor: 1 }, r.shape(made)))
+}
+
 /** Scores times values: the layer, and its result in the arrangement of the values. */
 const attended = (r: Reading, { q, k, factor, bias, mask, soft }: Scores, v: View): void => {
   if (!soft) refuse('it multiplies scores without a softmax; allowed: softmax over the keys')
-  if (!same(q.axes, v.axes)) refuse('its values have another arrangement than its queries; allowed: the same')
+  if (!same(k.axes, v.axes)) refuse('its values have another arrangement than its keys; allowed: the same')
   if (v.factor !== 1) refuse('its values are scaled; allowed: scaled queries, keys or scores')
   const parts = [q, k, v].map((x) => lifted(r, x))
   const head = sizeOf(q.axes[q.axes.length - 1]!)
+  const [queries, keys, values] = parts as [View, View, View]
+  const isPair = keys.step === values.step && queries.step !== keys.step && !bias && !mask
+  if ((isPair || !same(q.axes, k.axes)) && areApart(r, q, k)) {
+    if (bias || mask) refuse('it adds to the scores of keys of other pixels; allowed: no bias')
+    attendedApart(r, [queries, keys, values], head, factor)
+    return
+  }
   const { heads } = arranged(r, parts[0]!.step, q, false)
   const { step, headFirst } = source(r, parts, heads, head)
   const { window, grid } = arranged(r, step, q, headFirst)

@@ -192,12 +192,17 @@ const restacked = (r: Reading, stacks: readonly Extract<Meaning, { tag: 'stack' 
   r.is({ tag: 'stack', steps: stacks.flatMap((s) => s.steps), form })
 }
 
+/** Returns true for a constant without elements. Encoders without a first stage join one. */
+const isEmpty = (s: Meaning): boolean =>
+  (s.tag === 'weight' && s.weight.dims.includes(0)) || (s.tag === 'array' && s.array.dims.includes(0))
+
 export const join = (r: Reading): unknown => {
-  const symbols = Array.from({ length: r.inputs }, (_, i) => r.symbol(i))
+  const places = Array.from({ length: r.inputs }, (_, i) => i).filter((i) => !isEmpty(r.symbol(i)))
+  const symbols = places.map((i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
   if (classToken(r, symbols) || joinBands(r, symbols)) return undefined
-  const parts = symbols.map((_, i) => r.data(i))
+  const parts = places.map((i) => r.data(i))
   const { form } = parts[0] ?? refuse('it has no inputs')
   const rank = axesOfForm(form, r.shape(parts[0]!.step)).length
   const [axis] = positive([r.int('axis', 1)], rank)

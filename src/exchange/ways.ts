@@ -3,14 +3,16 @@
 // Worked example: where a sum is met, the last value that both of its terms come from is looked for: from there on are its branches.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { concat, identity, type Reads, residual, scaled, seq, value, values } from '../../dsl'
+import { type Attended, concat, identity, type Reads, residual, scaled, seq, value, values } from '../../dsl'
 import { type Combining, factorOver } from '../../dsl/combined'
 import type { Net, Shape } from '../../dsl/net'
 
 /** A value: a layer's result from another one, or a join of others. Value 0 is the input. */
 export interface Step {
-  readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join'
+  readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join' | 'attention'
   readonly layer?: Net
+  /** The options of an attention of the first value to the second. */
+  readonly attention?: Omit<Attended, 'attended'>
   readonly ins: readonly number[]
   readonly shape: Shape
   /** The ONNX node that it comes from, for people. */
@@ -40,12 +42,13 @@ const gates = (steps: readonly Step[]): readonly number[] => {
 const layersOf = ({ layer }: Step): readonly Net[] => (layer === undefined || layer.kind === 'identity' ? [] : [layer])
 const whole = (nets: readonly Net[]): Net => (nets.length === 0 ? identity : nets.length === 1 ? nets[0]! : seq(...nets))
 
-/** Branches that are no tree: their values get names. */
+/** Branches that are no tree, or a join without a shorthand: their values get names. */
 class Crossing extends Error {}
 
 /** A value of an open region: the values that it reads, and its layers. */
 interface Reduced {
-  readonly by?: Combining
+  readonly by?: Combining | 'attended'
+  readonly options?: Omit<Attended, 'attended'> | undefined
   readonly of: readonly number[]
   readonly nets: readonly Net[]
 }
@@ -147,6 +150,7 @@ class Ways {
 
   private closed(step: Step, from: number): Net {
     if (step.kind === 'join') return this.join(step.ins, from)
+    if (step.kind === 'attention') throw new Crossing()
     const ways = step.ins.map((i) => this.between(from, i))
     const [a, b] = ways as [readonly Net[], readonly Net[]]
     if (step.kind === 'sum') return a.length === 0 ? residual(whole(b), identity) : residual(whole(a), whole(b))
@@ -177,6 +181,7 @@ class Ways {
     if (step.kind === 'input') throw new Error(`the output of ${step.node} is used before its layer is complete`)
     if (step.kind === 'layer') return { of: step.ins, nets: layersOf(step) }
     if (!isLast && this.isContained(i, this.region(i))) return { of: [this.gate[i]!], nets: [this.meeting(i)] }
+    if (step.kind === 'attention') return { by: 'attended', options: step.attention, of: step.ins, nets: [] }
     if (step.kind === 'product') return { by: 'multiplied', of: this.factors(step), nets: [] }
     return { by: step.kind === 'sum' ? 'added' : 'joined', of: step.ins, nets: [] }
   }
@@ -212,10 +217,10 @@ const namedValues = (made: ReadonlyMap<number, Reduced>, from: number, last: num
   const line = (last: number): { readonly reads: Reads; readonly nets: readonly Net[] } => {
     const nets: (readonly Net[])[] = []
     for (let i = last; ; ) {
-      const { by, of, nets: own } = made.get(i)!
+      const { by, options, of, nets: own } = made.get(i)!
       nets.push(own)
       const [before] = of as [number]
-      const reads = by ? ({ [by]: of.map(nameOf) } as unknown as Reads) : nameOf(before)
+      const reads = by ? ({ [by]: of.map(nameOf), ...options } as unknown as Reads) : nameOf(before)
       if (by || before === from || isNamed(before)) return { reads, nets: nets.reverse().flat() }
       i = before
     }

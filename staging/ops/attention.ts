@@ -1,5 +1,5 @@
 // Scaled dot-product attention of all heads within groups of pixels: a window, a grid of pixels at equal distances, or the whole image. The channels of
-// x are queries, keys and values. No matrix of scores is stored: the forward keeps nothing, the backward computes the scores again, row by row. It
+// x are queries, keys and values. `attend` has the keys and values of another value, of any height and width. No matrix of scores is stored: the forward keeps nothing, the backward computes the scores again, row by row. It
 // tiles along B only. Worked example: 8 rows in windows of 4 are two groups of rows 0 to 3 and 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7.
 import { all, type AccessMap, type AttrsOf, type CallShapes, data, defineOp, type OperandDef, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, expectShape, legal } from './rules'
@@ -131,4 +131,82 @@ export const attentionBwd = defineOp({
     ),
   flops: cost(10),
   workspace: scratch(8, 32),
+})
+
+// ---------------------------------------------------------------- keys and values of another value
+
+const apart = { heads: 'int', headFirst: 'int', scale: 'float' } as const
+type ApartAttrs = AttrsOf<typeof apart>
+const value = (name: string): OperandDef<typeof apart> => data(name, perImage) as OperandDef<typeof apart>
+
+/** The reason why queries do not attend to keys and values of another shape; undefined if they do. */
+const apartFault = (heads: number, q: Sizes, kv: Sizes): string | undefined =>
+  q[1]! % heads !== 0 || kv[1] !== 2 * q[1]! || kv[0] !== q[0]
+    ? `[${kv.join(',')}] are not the keys and values of ${heads} heads for queries of [${q.join(',')}]; allowed: twice the channels, a multiple of ${2 * heads}`
+    : undefined
+
+const apartFits = (a: ApartAttrs, q: Sizes, kv: Sizes) => [
+  expectRank('the queries', q, 4),
+  expectRank('the keys and values', kv, 4),
+  () => apartFault(a.heads, q, kv),
+  () => expectRange('channels of a head', q[1]! / a.heads, 1, MOST_HEAD_CHANNELS)(),
+]
+
+const pixelsOf = (s: Sizes | undefined): number => (s?.[2] ?? 1) * (s?.[3] ?? 1)
+const apartCost =
+  (perPair: number) =>
+  (_: ApartAttrs, s: CallShapes): number =>
+    perPair * (s.ins[0] ?? [1, 1, 1, 1]).reduce((n, d) => n * d, 1) * pixelsOf(s.ins[1])
+const apartScratch =
+  (queries: number, keys: number, rows: number) =>
+  (a: ApartAttrs, s: CallShapes): number => {
+    const head = (s.ins[0]?.[1] ?? 1) / a.heads
+    return 64 * (pixelsOf(s.ins[0]) * queries * head + pixelsOf(s.ins[1]) * (keys * head + rows)) * 4
+  }
+
+export const attend = defineOp({
+  kind: 'attend',
+  wire: 292,
+  half: 'may',
+  fields: apart,
+  limits: { heads: { least: 1 }, headFirst: yesOrNo },
+  anchor: 'out',
+  dense: true,
+  what: 'y = softmax(scale·q·kᵀ)·v for each head and image, from the pixels of q to all pixels of kv. q `[B,C,H,W]`; kv `[B,2C,h,w]` has k, v as channels `[2][heads][C/heads]`, with headFirst `[heads][2][C/heads]`',
+  ins: [value('q'), value('kv')],
+  outs: [value('y')],
+  shape: (a, [q, kv]) => checked(apartFits(a, q!, kv!), () => legal(q!)),
+  backward: (g) => {
+    const [q, kv] = g.ins
+    const gradients = g.emit('attend_bwd', g.attrs, [q!, kv!, g.dOut(0)], [g.shape(q!), g.shape(kv!)])
+    for (const i of [0, 1]) if (g.wants(i)) g.give(i, gradients[i]!)
+  },
+  samples: ([b, c, h, w]) => [
+    {
+      attrs: { heads: c, headFirst: 0, scale: 0.5 },
+      ins: [
+        [b, c, h, w],
+        [b, 2 * c, h, w],
+      ],
+    },
+  ],
+  flops: apartCost(4),
+  workspace: apartScratch(1, 2, 16),
+})
+
+export const attendBwd = defineOp({
+  kind: 'attend_bwd',
+  wire: 293,
+  half: 'may',
+  fields: apart,
+  limits: { heads: { least: 1 }, headFirst: yesOrNo },
+  anchor: 2,
+  dense: true,
+  what: 'the gradients of q and kv; the scores are computed again',
+  ins: [value('q'), value('kv'), value('dy')],
+  outs: [value('dq'), value('dkv')],
+  shape: (a, [q, kv, dy]) =>
+    checked([...apartFits(a, q!, kv!), () => expectShape('the incoming gradient', dy!, q!)()], () => legal(q!, kv!)),
+  flops: apartCost(10),
+  workspace: apartScratch(3, 5, 32),
 })

@@ -2,7 +2,7 @@
 import type { OpDef } from './op'
 import { add, gradSum, addRelu } from './add'
 import { argmax } from './argmax'
-import { attention, attentionBwd } from './attention'
+import { attention, attentionBwd, attend, attendBwd } from './attention'
 import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { castOps } from './cast'
@@ -50,6 +50,8 @@ const entries: readonly OpDef[] = [
   argmax,
   attention,
   attentionBwd,
+  attend,
+  attendBwd,
   takeRows,
   sumRows,
   bnStats,

@@ -110,6 +110,7 @@ class Writer {
         () => `{ added: ${several()} }`,
         () => `{ joined: ${several()} }`,
         () => `{ multiplied: ['${one()}', '${one()}'] }`,
+        () => `{ attended: ['${one()}', '${one()}'], heads: ${pick(this.r, [0, 1, 2])} }`,
       ])()
       const name = this.r() < 0.03 ? 'v0' : `v${i}`
       const made = `value('${name}', ${reads}${pick(this.r, ['', `, ${this.net(depth - 1)}`])})`

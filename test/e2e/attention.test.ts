@@ -24,6 +24,8 @@ import {
   sigmoid,
   sliceChannels,
   turnPixels,
+  value,
+  values,
 } from '../../dsl'
 import { savesMemory } from './savings'
 
@@ -42,6 +44,22 @@ const block = <N extends string, A extends Net>(name: N, attends: A) =>
     ),
   )
 
+/** Attention to the pixels of a smaller image, as in SegFormer. */
+const reduced = residual(
+  values(
+    value('q', 'input', layerNorm('reduced.norm1'), pixelLinear('reduced.q', 16)),
+    value(
+      'kv',
+      'input',
+      conv2d('reduced.sr', 16, 4, { stride: 4, pad: 0 }),
+      layerNorm('reduced.norm'),
+      pixelLinear('reduced.kv', 32),
+    ),
+    value('y', { attended: ['q', 'kv'], heads: 2 }, pixelLinear('reduced.proj', 16)),
+  ),
+  identity,
+)
+
 const net = model(
   [4, 3, 96, 64],
   seq(
@@ -49,6 +67,7 @@ const net = model(
     scaled(globalAvgPool(), turnPixels(), conv2d('eca', 1, [1, 3], { bias: false }), turnPixels(), sigmoid()),
     block('windows', attention('windows.attn', 2, { window: 8, shift: 4, relative: true })),
     block('grid', attention('grid.attn', 4, { window: [8, 4], grid: true, relative: true, headFirst: true })),
+    reduced,
     conv2d('down', 16, 4, { stride: 4, pad: 0 }),
     adaptiveAvgPool('pool', [9, 5]),
     position('places'),

@@ -57,6 +57,8 @@ const SAME = [
   'parts-dynamo',
   'tokens-traced',
   'tokens-dynamo',
+  'reduced-traced',
+  'reduced-dynamo',
   'windows-traced',
   'windows-dynamo',
   'shifts-traced',

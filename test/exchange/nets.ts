@@ -179,6 +179,24 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       globalResponseNorm('i'),
     ),
   },
+  apart: {
+    input: [1, 4, 6, 4],
+    net: seq(
+      residual(
+        values(
+          value('q', 'input', pixelLinear('q', 4)),
+          value('kv', 'input', conv2d('sr', 4, 2, { stride: 2 }), layerNorm('norm'), pixelLinear('kv', 8)),
+          value('y', { attended: ['q', 'kv'], heads: 2 }, pixelLinear('proj', 4)),
+        ),
+        identity,
+      ),
+      values(
+        value('q', 'input', conv2d('a', 6, 1)),
+        value('kv', 'q', conv2d('b', 12, 3)),
+        value('y', { attended: ['q', 'kv'], heads: 3, headFirst: true, scale: 0.25 }),
+      ),
+    ),
+  },
   shifted: {
     input: [1, 3, 8, 6],
     net: seq(pixelLinear('a', 12), attention('b', 1, { window: [4, 3], shift: [2, 1], relative: true })),

@@ -197,6 +197,22 @@ const sizes: readonly Illegal[] = [
     "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { multiplied: ['input', 'a'] })))",
   ),
   ...at(
+    "layer 'attention' (attention): [1,8,2,2] are not the keys and values of 2 heads for queries of [1,8,4,4]; allowed: the same batch and twice the channels, in whole heads",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { attended: ['input', 'a'], heads: 2 })))",
+  ),
+  ...at(
+    "layer 'attention' (attention): [1,16,2,2] are not the keys and values of 3 heads for queries of [1,8,4,4]; allowed: the same batch and twice the channels, in whole heads",
+    "model([1, 8, 4, 4], values(value('a', 'input', conv2d('kv', 16, 2, { stride: 2 })), value('b', { attended: ['input', 'a'], heads: 3 })))",
+  ),
+  ...at(
+    "layer 'attention' (attention): its number of heads must be a whole number of at least 1, not 0",
+    "model([1, 8, 4, 4], values(value('a', 'input', conv2d('kv', 16, 2, { stride: 2 })), value('b', { attended: ['input', 'a'], heads: 0 })))",
+  ),
+  ...at(
+    "layer 'attention' (attention): a head has 257 channels; allowed: 1 to 256",
+    "model([1, 257, 4, 4], values(value('a', 'input', conv2d('kv', 514, 2, { stride: 2 })), value('b', { attended: ['input', 'a'], heads: 1 })))",
+  ),
+  ...at(
     "two values are named 'c'; give each layer its own name",
     "model([1, 8, 4, 4], values(value('a', 'input', conv2d('c', 8, 3)), value('b', 'a', conv2d('c', 8, 3))))",
   ),

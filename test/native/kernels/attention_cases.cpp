@@ -1,4 +1,5 @@
-// Random cases of attention in windows, grids and shifted windows, with and without a table, and of exchanged pixels and channels.
+// Random cases of attention in windows, grids and shifted windows, with and without a table, of attention to another value, and of
+// exchanged pixels and channels.
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
@@ -31,6 +32,29 @@ Family attention_family(Random& r) {
   return f;
 }
 const Listed attention_listed{"attention", attention_family, 40};
+
+Family attend_family(Random& r) {
+  Family f;
+  const int64_t heads = r.between(1, 3), head = r.pick<int64_t>({1, 3, 8, 17, 33});
+  const std::vector<double> attrs{double(heads), double(r.between(0, 1)), 1 / std::sqrt(double(head))};
+  const Dims of_q{r.between(1, 3), heads * head, r.between(1, 7), r.between(1, 7)};
+  const Dims of_kv{of_q[0], 2 * heads * head, r.between(1, 5), r.between(1, 5)};
+  const Array q = r.normal(of_q), kv = r.normal(of_kv), dy = r.normal(of_q);
+  const Call forward{
+      OpKind::attend, attrs, {tensor(q, Reach::all), tensor(kv, Reach::all)}, {tensor(Array(of_q), Reach::all)}, 2, {}, true};
+  const Call back{OpKind::attend_bwd,
+                  attrs,
+                  {tensor(q, Reach::all), tensor(kv, Reach::all), tensor(dy, Reach::all)},
+                  {tensor(Array(of_q), Reach::all), tensor(Array(of_kv), Reach::all)},
+                  2,
+                  {},
+                  true};
+  f.calls = {forward, back};
+  const std::vector<Array> made = reference(back);
+  f.gradients = {gradient_of(forward, 0, dy, made[0]), gradient_of(forward, 1, dy, made[1])};
+  return f;
+}
+const Listed attend_listed{"attend", attend_family, 30};
 
 Family turned_family(Random& r) {
   Family f;

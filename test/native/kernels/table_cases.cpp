@@ -1057,5 +1057,15 @@ Family lion_scaled_drawn(Random& r) {
 }
 const Listed lion_scaled_drawn_listed{"lion_scaled", lion_scaled_drawn, 50};
 
+Family attend_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 2 * d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 2 * d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::attend, {double(d[1]), double(0), double(0.5)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 2, true, -1},
+      {OpKind::attend_bwd, {double(d[1]), double(0), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {3, Reach::all}}, {{4, Reach::all}, {5, Reach::all}}, 2, true, -1}},
+     {{0, 3, 4}, {1, 3, 5}}}});
+}
+const Listed attend_drawn_listed{"attend", attend_drawn, 10};
+
 }  // namespace
 }  // namespace spillway::test
