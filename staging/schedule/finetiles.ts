@@ -13,7 +13,7 @@ import { type Grid, type Segment, type Slices, type Step, tilesOf, UNTILED } fro
 import { opDef } from '../ops/registry'
 import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
-import { isLegalGrid, reachOf } from '../tile/gridfor'
+import { isLegalGrid, MOST_TILES, reachOf } from '../tile/gridfor'
 import { liveness, type RunLiveness } from '../tile/liveness'
 import { mostTiles } from '../tile/pieces'
 import { type KnownSegments, type Run, segmentsOf, segmentsOn } from '../tile/segments'
@@ -128,6 +128,7 @@ class Telling {
     const known = this.legal.get(key)
     if (known) return known
     const { B, H, W } = this.most(ops)
+    if (B > MOST_TILES) return UNTILED
     const few = firstLegal(
       this.graph,
       ops,

@@ -30,7 +30,7 @@ const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[],
 }
 
 /** Each tile is at least one call of a plan. A larger batch would need a list of slices that no memory holds. */
-const MOST_TILES = 2 ** 16
+export const MOST_TILES = 2 ** 16
 
 /** Returns true if ops that run together can be sliced into this grid. */
 export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid, expands = false): boolean =>
