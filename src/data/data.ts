@@ -310,6 +310,8 @@ export type DataSet =
         readonly bandBytes?: number
         readonly nameOf?: (i: number) => string
         readonly outputName?: (i: number) => string
+        /** Pixels between the slides of a sample, if it has several: no layer may read farther. */
+        readonly apart?: number
         /** The slides of a sample. */
         readonly placesOf?: (i: number) => readonly SlidePlace[]
         /** The place of a sample that is a tile of a slide. */

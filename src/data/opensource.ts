@@ -2,7 +2,9 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { dimIndex } from '../../staging/core/box'
 import type { Graph } from '../../staging/graph/graph'
+import { operandsOf } from '../../staging/tile/slices'
 import { type SpillwayError, usage } from '../errors/errors'
 import { AUGMENTS, randomFor } from './augment'
 import { type Chance, chanceFits, rectangleIn } from './augmented'
@@ -72,6 +74,30 @@ const checkClasses = ({ classes }: FedSet, values: readonly FedValue[], known: K
   return others === undefined ? E.right(undefined) : E.left(usage(others))
 }
 
+/** Checks that no layer reads from one slide of a bag into the next one. */
+const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Either<SpillwayError, void> => {
+  if (set.kind !== 'own' || set.apart === undefined) return E.right(undefined)
+  const { apart } = set
+  const farthest = { layer: '', pixels: 0 }
+  for (const op of graph.ops)
+    for (const { value, access } of operandsOf(graph, op).ins)
+      for (const d of ['H', 'W'] as const) {
+        const a = access?.[d]
+        if (a?.tag !== 'window') continue
+        const extent = graph.values[value]!.shape[dimIndex[d]]!
+        const pixels = Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * input!.shape[d === 'H' ? 1 : 2]) / extent)
+        if (pixels > farthest.pixels) Object.assign(farthest, { layer: op.layer, pixels })
+      }
+  const { layer, pixels } = farthest
+  return pixels <= apart
+    ? E.right(undefined)
+    : E.left(
+        usage(
+          `layer '${layer}' reads ${pixels} pixels of the image around each pixel, but the slides of a bag are ${apart} pixels apart: set blocks (--blocks) to ${pixels} or more`,
+        ),
+      )
+}
+
 /** The rectangle of each sample of a step. */
 const cutsOf = (
   set: Own,
@@ -102,6 +128,7 @@ export const openFed = (
     E.tap((values) => checkScaling(set, values)),
     E.bindTo('values'),
     E.tap(({ values }) => checkClasses(set, values, going.classes)),
+    E.tap(({ values }) => checkApart(set, values, graph)),
     E.bind('chance', ({ values }) => chanceOf(data, set, values, going)),
     E.bind('order', () =>
       set.kind !== 'stream'
@@ -160,6 +187,7 @@ export const openOwn = (
   if (set.fit === undefined)
     return pipe(
       checkScaling(set, [input]),
+      E.flatMap(() => checkApart(set, [input], graph)),
       E.map(() => ({
         kind: 'fed',
         open: () =>

@@ -171,7 +171,7 @@ for (const [name, { losses, weights, scores, loss }] of Object.entries(expected)
     )
   })
 
-test('recompute, swaps and bands of slides give the bits of in-core, tiles agree within rounding', async () => {
+test('recompute, swap and band plans of slides have the bits of in-core, tiles agree within rounding', async () => {
   const net = NETS.gatedAttention
   writeStart(net)
   const data = await slides(list, HOW)
@@ -301,6 +301,21 @@ test('bags that do not fit, or that contradict themselves, are refused', async (
   )
   const { height, width } = openSlide(one, {}).level
   assert.is((await regionOf(openSlide(one, {}), { top: 0, left: 0, height, width })).length, height * width * 3)
+})
+
+test('a layer that reads from one slide of a bag into the next one is refused', async () => {
+  const net = model(
+    [2, 3, CANVAS, CANVAS],
+    masked(BLOCK, conv2d('wide', 4, 7, { dilation: 6 }), relu(), globalAvgPool('gap'), linear('head', 3)),
+  )
+  await trained(net, staged(net, { ...options, strategy: 'in-core' }), { steps: 1, data: await slides(list, HOW) }).then(
+    () => assert.unreachable(),
+    (e: Error) =>
+      assert.match(
+        e.message,
+        /layer 'wide' reads 18 pixels of the image around each pixel, but the slides of a bag are 16 pixels apart: set blocks \(--blocks\) to 18 or more/,
+      ),
+  )
 })
 
 test.run()

@@ -561,6 +561,7 @@ const asData = (
       nameOf: (i) => nameOf(parts[i]!, isTile),
       outputName: (i) => outputNameOf(root, parts[i]!, isTile),
       ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
+      ...(blocks && parts.some(({ placed }) => placed.length > 1) ? { apart: blocks.side } : {}),
       placesOf: (i) => placesOf(root, parts[i]!, isTile, blocks),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
