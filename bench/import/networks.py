@@ -38,9 +38,11 @@ efficientnet_v2_s regnet_y_400mf regnet_x_1_6gf regnet_y_3_2gf resnext50_32x4d w
 inception_v3 googlenet vgg16_bn swin_t vit_b_16 maxvit_t'''.split()
 SEGMENTATION = 'fcn_resnet50 deeplabv3_resnet50 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large'.split()
 TIMM = '''resnet50d seresnet50 ecaresnet50d cspdarknet53 hrnet_w18 res2net50_26w_4s repvgg_b0 regnetz_b16 mobilenetv4_conv_small tf_efficientnet_b0
-ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12 vovnet39a dpn68 mobilevit_s'''.split()
+ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12 vovnet39a dpn68 mobilevit_s pvt_v2_b0
+mobilenetv4_hybrid_medium'''.split()
 SMP = [(a, 'resnet34') for a in 'Unet UnetPlusPlus MAnet Linknet FPN PSPNet PAN DeepLabV3 DeepLabV3Plus UPerNet'.split()]
-SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121')]
+SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121', 'mit_b0')]
+SMP += [('Segformer', 'mit_b0')]
 MOST_HELD = 1 << 18
 EXPORTERS = ('dynamo', 'legacy')
 STATES = ('untrained', 'trained')
