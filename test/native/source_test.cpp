@@ -395,7 +395,7 @@ void faults() {
   f.samples = uint64_t(1) << 60;
   CHECK_SAYS(s.set_file(x, f), "too large");
   f = good;
-  f.path = "/nonexistent";
+  f.path = file.path + ".missing";
   CHECK_SAYS(s.set_file(x, f), "it cannot be opened");
   f.path = "/tmp";
   CHECK_SAYS(s.set_file(x, f), "not a regular file");
