@@ -85,7 +85,9 @@ const lackOf = ({ at, fields: f }: Row, ofMasks: boolean): string | undefined =>
   if (!isText(imageOf(f))) return `${at} must have image (or file), the path of an image`
   if (ofMasks) return isText(f['mask']) ? undefined : `${at} must have mask, the path of a mask, as the other entries`
   if (!isGiven(f['label'])) return `${at} has no label; allowed: a name or a number; or a mask in each entry`
-  return isLabel(f['label']) ? undefined : `${at} has a label of type ${typeof f['label']}; allowed: a name or a number`
+  return isLabel(f['label'])
+    ? undefined
+    : `${at} has a label of type ${f['label'] === null ? 'null' : typeof f['label']}; allowed: a name or a number`
 }
 
 const entriesOf = (path: string, rows: readonly Row[]): Either<string, Entries> => {

@@ -12,7 +12,7 @@ import { areImages, openFiles } from './openfiles'
 import { openImageSet } from './openimages'
 import { openFed } from './opensource'
 import { isSlide, slidesAt } from './slides/slides'
-import type { ReadOptions, OpenedData } from './source'
+import type { ReadSettings, OpenedData } from './source'
 
 /** A data set that a path alone names. */
 export const dataAt = (path: string): Data =>
@@ -24,7 +24,7 @@ const canShuffle = (data: string | Data | undefined, graph: Graph): boolean =>
 
 export const openRunData = (
   given: string | Data | undefined,
-  requested: ReadOptions,
+  requested: ReadSettings,
   graph: Graph,
 ): Either<SpillwayError, OpenedData> => {
   const going = requested.shufflesIfPossible ? { ...requested, shuffle: canShuffle(given, graph) } : requested

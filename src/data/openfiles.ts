@@ -17,7 +17,7 @@ import { fileLabelsFit } from './filelabels'
 import { openFed } from './opensource'
 import type { Own } from './readers'
 import { checkScaling } from './scaling'
-import { type ReadOptions, type OpenedData, orderFor, orderText } from './source'
+import { type ReadSettings, type OpenedData, orderFor, orderText } from './source'
 
 const placeOf = (files: DataFiles): string => {
   const [first = []] = files.values()
@@ -28,7 +28,7 @@ const placeOf = (files: DataFiles): string => {
 export const areImages = ({ fit, augment = {} }: FilesSet): boolean => fit !== undefined || AUGMENTS.some((a) => augment[a])
 
 /** Arrays that are images: read by regions, as a source of one's own is. */
-const openArrays = (data: Data, set: FilesSet, going: ReadOptions, graph: Graph): Either<SpillwayError, OpenedData> =>
+const openArrays = (data: Data, set: FilesSet, going: ReadSettings, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
     openData(set.path, graph, set.layout, 'of any size'),
     E.bindTo('found'),
@@ -44,7 +44,7 @@ const openArrays = (data: Data, set: FilesSet, going: ReadOptions, graph: Graph)
     }),
   )
 
-export const openFiles = (data: Data, set: FilesSet, going: ReadOptions, graph: Graph): Either<SpillwayError, OpenedData> => {
+export const openFiles = (data: Data, set: FilesSet, going: ReadSettings, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (areImages(set)) return openArrays(data, set, going, graph)
   const asTheyAre = data.parts.length === 0 && !going.shuffle && !going.balance
   return pipe(

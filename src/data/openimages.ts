@@ -23,7 +23,7 @@ import { chosen, type Order, orderOf } from './order'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
 import { fillOf, checkScaling, scaledFor } from './scaling'
-import { type DataSource, type ReadOptions, type OpenedData, orderFor, orderText } from './source'
+import { type DataSource, type ReadSettings, type OpenedData, orderFor, orderText } from './source'
 
 export const MOST_PIXELS = 2 ** 28
 
@@ -95,7 +95,7 @@ const imageValues = (
 /** Samples of image files, decoded ahead of the step. */
 const fedImages = (
   set: ImageSet,
-  going: ReadOptions,
+  going: ReadSettings,
   samples: ImageWork['samples'],
   values: ImageWork['values'],
   order: Order,
@@ -178,7 +178,7 @@ const checkLabels = (
   return E.right(undefined)
 }
 
-export const openImageSet = (data: Data, set: ImageSet, going: ReadOptions, graph: Graph): Either<SpillwayError, OpenedData> =>
+export const openImageSet = (data: Data, set: ImageSet, going: ReadSettings, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
     checkOneBatch(fedOf(graph)),
     E.bindTo('all'),
@@ -221,7 +221,7 @@ export const openImageSet = (data: Data, set: ImageSet, going: ReadOptions, grap
 export const openPictures = (
   set: ImageSet,
   files: readonly ImageFile[],
-  going: Pick<ReadOptions, 'prefetch' | 'workers'>,
+  going: Pick<ReadSettings, 'prefetch' | 'workers'>,
   graph: Graph,
 ): Either<SpillwayError, DataSource> => {
   const [input, ...others] = fedOf(graph)

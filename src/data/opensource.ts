@@ -19,7 +19,7 @@ import { chosen, type Order, positionOf, type Share } from './order'
 import type { FedValue, PlaceType } from './places'
 import { type Own, ownName, ownReader, type Reader, sampleName, sizeOfOwn, streamReader } from './readers'
 import { fillOf, checkScaling, scaledFor } from './scaling'
-import { type DataSource, type ReadOptions, type OpenedData, orderFor, orderText } from './source'
+import { type DataSource, type ReadSettings, type OpenedData, orderFor, orderText } from './source'
 
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
@@ -38,7 +38,7 @@ const chanceOf = (
   { parts }: Data,
   set: FedSet,
   values: readonly FedValue[],
-  { seed }: ReadOptions,
+  { seed }: ReadSettings,
 ): Either<SpillwayError, Chance | undefined> => {
   const { augment = {}, layout = 'NCHW', mean } = set
   const isOfRegions = set.kind === 'own' && set.size !== undefined
@@ -119,7 +119,7 @@ const cutsOf = (
 export const openFed = (
   data: Data,
   set: FedSet,
-  going: ReadOptions,
+  going: ReadSettings,
   graph: Graph,
   known?: string,
 ): Either<SpillwayError, OpenedData> =>
@@ -176,7 +176,7 @@ export const openFed = (
 export const openOwn = (
   set: Own,
   images: readonly number[],
-  going: Pick<ReadOptions, 'prefetch'>,
+  going: Pick<ReadSettings, 'prefetch'>,
   graph: Graph,
   sizeOf: (place: number) => Size,
 ): Either<SpillwayError, DataSource> => {

@@ -49,7 +49,7 @@ export interface OpenedData {
 }
 
 /** Order, threads and strictness of reading. */
-export interface ReadOptions {
+export interface ReadSettings {
   readonly samples?: number | undefined
   /** Of the order. */
   readonly seed: number
@@ -73,7 +73,7 @@ export interface ReadOptions {
 }
 
 /** The part of a run's identity; nothing if data are used unchanged. */
-export const orderText = ({ parts, set: { mean, std } }: Data, { shuffle, balance }: ReadOptions): string =>
+export const orderText = ({ parts, set: { mean, std } }: Data, { shuffle, balance }: ReadSettings): string =>
   [
     ...(parts.length ? [`, parts ${JSON.stringify(parts)}`] : []),
     ...(mean || std ? [`, numbers ${JSON.stringify({ mean, std })}`] : []),
@@ -85,7 +85,7 @@ export const orderText = ({ parts, set: { mean, std } }: Data, { shuffle, balanc
 export const orderFor = (
   length: number,
   { parts }: Data,
-  { shuffle, seed, balance }: ReadOptions,
+  { shuffle, seed, balance }: ReadSettings,
   labels?: ArrayLike<number>,
 ): Either<SpillwayError, Order> =>
   pipe(

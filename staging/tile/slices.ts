@@ -264,7 +264,10 @@ class DimSlicer {
   /** A slice cannot serve an op that needs the whole extent, nor can a sum be read before all tiles have added to it. */
   private checkAll(op: Op): void {
     if (this.n === 1) return
-    for (const o of operandsOf(this.graph, op).ins) {
+    const { ins, outs } = operandsOf(this.graph, op)
+    if (outs.some((o) => o.access?.[this.dim].tag === 'all' && extent(this.graph, o.value, this.dim) > 1))
+      this.fail(op, `computes all of its output along ${this.dim}: end the segment before it`)
+    for (const o of ins) {
       const maker = this.madeBy.get(o.value)
       if (!maker) continue
       const made = operandsOf(this.graph, maker).outs.find((x) => x.value === o.value)!

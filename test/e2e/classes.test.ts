@@ -159,7 +159,7 @@ test('labels that fit no class are refused before the first step, with their pla
           { image, label: null },
         ]),
       ),
-      /entry 2 must have image \(or file\), and label/,
+      /entry 2 has a label of type null; allowed: a name or a number/,
     ],
     [
       put(

@@ -116,6 +116,12 @@ const keepsSizes = ({ samples, shape }: (typeof opDefs)[number]): boolean =>
 export const sampledKinds = opDefs
   .filter((d) => keepsSizes(d) && d.outs[0]?.role === 'data' && d.ins.every((o) => o.drawn === undefined))
   .map((d) => d.kind)
+/** Those of them that can be tiled along the image. */
+export const tiledKinds = sampledKinds.filter((kind) => {
+  const { outs, samples } = opDef(kind)
+  const { attrs, ins } = samples!(IMAGE)[0]!
+  return outs[0]!.access?.(attrs as never, { ins, outs: [IMAGE] }).H.tag !== 'all'
+})
 export const sampled = (kind: string): fc.Arbitrary<Block> =>
   fc.record({
     tag: fc.constant('sampled' as const),
@@ -247,7 +253,7 @@ class Builder {
       if (shape[1] === c && shape[2] === h && shape[3] === w) return this.s.op('sigmoid', {}, [x], `${layer}.gate`)
       return shape[1] === c
         ? this.s.op('global_avg_pool', { count: h * w }, [x], `${layer}.gate`)
-        : this.s.conv(x, `${layer}.gate`, 1, 1)
+        : this.s.conv(x, `${layer}.gate`, shape[1]!, 1)
     })
     return this.s.op(kind, 'key' in attrs ? { ...attrs, key: ++this.layers } : attrs, [x, ...others], layer)
   }

@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { FULL } from '../full'
 import { compare } from './compare'
-import { type Block, conv, keeping, reflect, resample, sampled, sampledKinds, up } from './networks'
+import { type Block, conv, keeping, reflect, resample, sampled, tiledKinds, up } from './networks'
 import { tilings } from './plans'
 
 const RUNS = FULL ? 100 : 2
@@ -17,7 +17,7 @@ const operators: Readonly<Record<string, fc.Arbitrary<Block>>> = {
   resampling: resample,
   'reflection padding': reflect,
   'local response norm': fc.constant({ tag: 'lrn' }),
-  ...Object.fromEntries(sampledKinds.map((kind) => [kind, sampled(kind)])),
+  ...Object.fromEntries(tiledKinds.map((kind) => [kind, sampled(kind)])),
 }
 
 const small = (lo: number, hi: number): fc.Arbitrary<number> => fc.integer({ min: lo, max: hi })

@@ -500,4 +500,15 @@ const hullOfWindows = (l: Layer, rows: Range, extent: number): Range => {
   return [Math.min(...covered), Math.max(...covered) + 1]
 }
 
+test('an op that computes its whole output for each tile is refused', () => {
+  const s = new Sketch([1, 2, 6, 6])
+  const kv = s.conv(s.image, 'kv', 4, 1)
+  const g = trained(s, s.op('attend', { heads: 2, headFirst: 0, scale: 0.5 }, [s.conv(s.image, 'q', 2, 1), kv], 'y'))
+  assert.match(
+    refused(g, ['y:attend'], grid(1, 2, 1), ['y']).why,
+    /computes all of its output along H: end the segment before it/,
+  )
+  assert.match(refused(g, ['y:attend_bwd'], grid(1, 1, 2), ['q.grad']).why, /computes all of its output along W/)
+})
+
 test.run()
