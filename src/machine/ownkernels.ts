@@ -72,7 +72,7 @@ const DIRECTIONS: Readonly<Record<string, CallShapes>> = {
 }
 
 /** The engines of the GPU's libraries for the plainest convolutions in its precisions, and the directions and precisions without one. */
-export const enginesOf = (native: Native): { readonly requested: number; readonly own: readonly string[] } => {
+export const enginesOf = (native: Native): { readonly asked: number; readonly own: readonly string[] } => {
   const facts = native.deviceFacts('cuda')
   const asked = PRECISIONS.filter((precision) => hasOnGpu(facts, precision)).flatMap((precision) =>
     Object.entries(DIRECTIONS).map(([kind, shapes]) => {
@@ -86,5 +86,5 @@ export const enginesOf = (native: Native): { readonly requested: number; readonl
       return { name: `${kind} in ${precision}`, own: isOwn(native.ways(call, 1)) }
     }),
   )
-  return { requested: asked.length, own: asked.filter((a) => a.own).map((a) => a.name) }
+  return { asked: asked.length, own: asked.filter((a) => a.own).map((a) => a.name) }
 }

@@ -29,7 +29,7 @@ import type { ModeOf } from './mode'
 import { ownStrategy } from './ownstrategies'
 import { prepare, type Prepared, prepareEvaluation, preparePrediction, sharedOut } from './prepare'
 import { recordedFor } from './recorded'
-import { describePlans, type PlanningTimes, type Staged } from './staged'
+import { describePlans, type Staged } from './staged'
 import {
   checkedBudget,
   checkedEffort,
@@ -54,7 +54,7 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Eit
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
   const opening = machine.measuringSeconds()
   const began = performance.now()
-  const times = (): PlanningTimes => ({
+  const times = () => ({
     planningSeconds: opening + (performance.now() - began) / 1000,
     measuringSeconds: opening + machine.measuringSeconds(),
   })

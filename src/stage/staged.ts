@@ -96,7 +96,7 @@ export const withFacts = <S extends Omit<Staged, 'mode' | 'peakBytes' | 'report'
   report,
 })
 
-export type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
+type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
 
 const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
 
