@@ -1,4 +1,4 @@
-// A source of one's own, or a stream, as the data of a run. In: such a data set, a training graph. Out: its source, whole or in bands of rows.
+// A user's source, or a stream, as the data of a run. In: such a data set, a training graph. Out: its source, whole or in bands of rows.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'

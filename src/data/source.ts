@@ -19,7 +19,7 @@ export type DataSource =
       readonly kind: 'files'
       readonly files: DataFiles
       readonly numbers: Numbers
-      /** Without, in turn. */
+      /** Absent: samples in file order. */
       readonly order?: Order
     }
   | {
@@ -51,7 +51,7 @@ export interface OpenedData {
 /** Order, threads and strictness of reading. */
 export interface ReadSettings {
   readonly samples?: number | undefined
-  /** Of the order. */
+  /** Seed of the order. */
   readonly seed: number
   readonly shuffle: boolean
   /** Shuffles where samples have an order of their own: no stream, no synthetic data. Replaces `shuffle`. */

@@ -39,7 +39,7 @@ const stepsAtOnce = ({ options: o, length, batch, listener, page }: RunningSessi
 export const isDue = ({ options: o, length: { steps } }: RunningSession, done: number): boolean =>
   o.checkpointDir !== undefined && (done === steps || chunkFrom(done - 1, steps, o) === 1)
 
-/** The epoch that ends with a step, told with the mean over its steps. */
+/** Emits the epoch that ends with a step, with the mean loss of its steps. */
 const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, step: number): void => {
   const epoch = epochs ? epochsAt(epochs, step) : 0
   if (!epochs || epoch === epochsAt(epochs, step - 1)) return

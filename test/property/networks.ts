@@ -242,7 +242,6 @@ class Builder {
     }
   }
 
-  /** Group norm over all channels, half of them, or each alone. */
   /** Its other operands are parameters, or made of x. */
   private sampled(x: Ref, { kind, sample }: Extract<Block, { tag: 'sampled' }>): Ref {
     const layer = this.layer(kind)
@@ -258,6 +257,7 @@ class Builder {
     return this.s.op(kind, 'key' in attrs ? { ...attrs, key: ++this.layers } : attrs, [x, ...others], layer)
   }
 
+  /** Group norm over all channels, half of them, or each alone. */
   private imageNorm(x: Ref, b: Extract<Block, { tag: 'images' }>): Ref {
     const [, c, h, w] = this.s.shape(x) as readonly [number, number, number, number]
     const groups = b.groups === 'each' ? c : b.groups === 'two' && c % 2 === 0 ? 2 : 1

@@ -51,13 +51,13 @@ export const checkRanks = (engine: Engine, device: DeviceName): Either<SpillwayE
     ),
   )
 
-/** A process that finds no GPU may be one too many for its machine. */
+/** Adds the rank and its number on the machine to an error: a process without a GPU may be one too many. */
 const withRank = (engine: Engine, e: SpillwayError): SpillwayError =>
   engine.kind === 'mpi' && e.tag === 'DeviceFailed'
     ? { ...e, reason: `rank ${engine.rank}, number ${engine.at} of ${engine.here} on its machine: ${e.reason}` }
     : e
 
-/** How the leader trains once the others have the plan. */
+/** Trains at the leader, after the other ranks have the plan. */
 export type Leading<A> = (
   rank: Rank,
   handOver: (staged: Staged) => TaskEither<SpillwayError, unknown>,
@@ -93,7 +93,7 @@ const GRACE = { seconds: 10, steps: 3 } as const
 
 const END_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** A rank that was asked to end and waits for another that hangs ends all: it cannot end the step at hand. */
+/** Ends all ranks if a signal arrives and the current step does not end: another rank hangs. */
 export const endAfterGrace = ({ pace, communicator }: Rank): { readonly forget: () => void } => {
   let timer: NodeJS.Timeout | undefined
   const on = (signal: NodeJS.Signals): void => {
@@ -114,7 +114,7 @@ export const endAfterGrace = ({ pace, communicator }: Rank): { readonly forget: 
   }
 }
 
-/** A process that leaves without a word takes the others with it. */
+/** Ends all ranks if this process exits early. */
 export const abortOnExit = <A>(rank: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> => {
   const abort = (code: number): void => rank.communicator.abort(code || 1)
   return async () => {
@@ -144,7 +144,7 @@ const trainInProcesses = <A>(
     TE.flatMap((rank) => abortOnExit<A | RunEnd>(rank, runAsRank(rank, following, threads, leading))),
   )
 
-/** Memory differs a little from moment to moment. */
+/** A rank has less memory if it has less than this share of the leader's: free memory varies. */
 const CLEARLY_LESS = 0.9
 
 /** All ranks report their memory: the leader plans for all. */
@@ -155,7 +155,7 @@ const withLeastMemory = (rank: Rank): TaskEither<SpillwayError, Rank> =>
     return bytes < CLEARLY_LESS * all[0]! ? { ...rank, least: { rank: all.indexOf(bytes), bytes } } : rank
   }, deviceFailed)
 
-/** The role of this process among the others. */
+/** Runs as the leader, or as a rank that answers and follows. */
 export const runAsRank = <A>(
   rank: Rank,
   following: (threads: number) => Either<SpillwayError, Following>,

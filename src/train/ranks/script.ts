@@ -45,7 +45,7 @@ const scriptRank = (engine: Processes): Either<SpillwayError, Rank> => {
   return ofScript
 }
 
-/** The others wait for a rank that fails: it says why, and takes them with it. */
+/** Prints the error of a rank that fails, and ends all ranks. */
 const abortOnError =
   <A>({ communicator }: Rank, work: TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
   async () => {
