@@ -74,6 +74,8 @@ export class Model {
   private readonly events: Events[]
   /** By loop: which of its numbers are out of date. */
   private readonly isDue: Uint8Array
+  /** The number of loops that are out of date. */
+  private due = 0
   /** Bytes of found and of left values in the working set. */
   private readonly found: Float64Array
   private readonly left: Float64Array
@@ -212,7 +214,7 @@ export class Model {
     this.running[i] = undefined
     this.touched[i] = []
     this.next[i] = []
-    this.isDue[i] = 0
+    this.mark(i, 0)
   }
 
   /** Bytes of parameters of the lower tier that a loop holds at once. */
@@ -229,7 +231,7 @@ export class Model {
     this.homes[i] = homes
     for (const { value } of homes) this.note(value, 2 * i)
     this.wholeBytes[i] = this.wholeOf(homes)
-    if (this.loops[i]) this.isDue[i] = CHANGED
+    if (this.loops[i]) this.mark(i, CHANGED)
   }
 
   /** Moves a unit of parameters to the lower tier, or to the device. `settle` must follow. */
@@ -266,7 +268,7 @@ export class Model {
     this.body[i] = body
     if (before) for (const v of before.crossing) if (!body.crossing.includes(v)) this.forget(v, 2 * i + 1)
     for (const v of body.crossing) if (!before?.crossing.includes(v)) this.note(v, 2 * i + 1)
-    this.isDue[i] = CHANGED
+    this.mark(i, CHANGED)
   }
 
   setTileBytes(i: number, bytes: number): void {
@@ -276,7 +278,12 @@ export class Model {
 
   /** Marks a loop whose ops and values are as before. */
   private resize(i: number): void {
-    this.isDue[i]! |= RESIZED
+    if (this.isDue[i] === 0) this.mark(i, RESIZED)
+  }
+
+  private mark(i: number, due: number): void {
+    this.due += Math.sign(due) - Math.sign(this.isDue[i]!)
+    this.isDue[i] = due
   }
 
   /** The tile size with which a loop has this number of tiles. */
@@ -299,7 +306,7 @@ export class Model {
     const events = this.events[v]!
     for (let k = events.length - 1; k >= 0; k--)
       if (events[k]! < event) {
-        this.isDue[events[k]! >> 1] = CHANGED
+        this.mark(events[k]! >> 1, CHANGED)
         return
       }
   }
@@ -316,10 +323,10 @@ export class Model {
 
   /** Updates all marked loops, from this one back to the first. */
   settle(last: number): void {
-    for (let i = last; i >= 0; i--)
+    for (let i = last; i >= 0 && this.due > 0; i--)
       if (this.isDue[i]! > 0) {
-        const isChanged = this.isDue[i]! >= CHANGED
-        this.isDue[i] = 0
+        const isChanged = this.isDue[i] === CHANGED
+        this.mark(i, 0)
         this.work += this.body[i]!.ops.length
         if (isChanged) this.rerun(i)
         this.size(i)
