@@ -19,7 +19,7 @@ import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
 import { checkedMetrics } from '../predict/evaluable'
 import { type Evaluated, evaluateTask } from '../predict/evaluator'
-import { formFor, type MetricName } from '../predict/metrics'
+import { formFor, type MetricName } from '../predict/metricnames'
 import type { EvaluateOptions } from '../predict/options'
 import { engineFor, startedBy } from '../ranks/engine'
 import { showSeconds, showSize } from '../report/format'
@@ -115,7 +115,10 @@ const confusionText = (
       `  ${head.padEnd(width)}  ${texts.map((text, c) => text.padStart(cells[c]!)).join('  ')}`
     return [
       '  confusion: a row per label, a column per prediction',
-      line('', table.map((_, c) => name(c))),
+      line(
+        '',
+        table.map((_, c) => name(c)),
+      ),
       ...table.map((row, c) => line(name(c), row.map(String))),
     ]
   }
