@@ -19,7 +19,7 @@ import { writeWholeText } from '../files/whole'
 import type { TierOptions } from '../machine/localmachine'
 import { checkedMetrics } from '../predict/evaluable'
 import { type Evaluated, evaluateTask } from '../predict/evaluator'
-import { formFor, type MetricName } from '../predict/metrics'
+import { formFor, type MetricName } from '../predict/metricnames'
 import type { EvaluateOptions } from '../predict/options'
 import { engineFor, startedBy } from '../ranks/engine'
 import { showSeconds, showSize } from '../report/format'
@@ -94,6 +94,7 @@ const classText = (
 
 /** Columns of a confusion table, if the width is unknown. */
 const MOST_COLUMNS = 12
+/** The least width of a column. */
 const CELL = 8
 /** The most frequent mistakes, if the table does not fit. */
 const MOST_MISTAKES = 10
@@ -106,13 +107,21 @@ const confusionText = (
 ): readonly string[] => {
   const name = (c: number): string => (names[c] ?? String(c)).slice(0, MOST_NAME)
   const width = Math.max(9, ...table.map((_, c) => name(c).length))
-  const isTable = columns === undefined ? table.length <= MOST_COLUMNS : 2 + width + table.length * (CELL + 2) <= columns
-  if (isTable)
+  const cells = table.map((_, c) => Math.max(CELL, name(c).length))
+  const tableWidth = cells.reduce((n, cell) => n + cell + 2, 2 + width)
+  const isTable = columns === undefined ? table.length <= MOST_COLUMNS : tableWidth <= columns
+  if (isTable) {
+    const line = (head: string, texts: readonly string[]): string =>
+      `  ${head.padEnd(width)}  ${texts.map((text, c) => text.padStart(cells[c]!)).join('  ')}`
     return [
       '  confusion: a row per label, a column per prediction',
-      `  ${''.padEnd(width)}  ${table.map((_, c) => name(c).slice(0, CELL).padStart(CELL)).join('  ')}`,
-      ...table.map((row, c) => `  ${name(c).padEnd(width)}  ${row.map((n) => String(n).padStart(CELL)).join('  ')}`),
+      line(
+        '',
+        table.map((_, c) => name(c)),
+      ),
+      ...table.map((row, c) => line(name(c), row.map(String))),
     ]
+  }
   const mistakes = table
     .flatMap((row, label) => row.map((count, prediction) => ({ label, prediction, count })))
     .filter(({ label, prediction, count }) => label !== prediction && count > 0)

@@ -31,7 +31,7 @@ import {
   PARTS,
 } from './options'
 import { FORMATS } from '../predict/outputs'
-import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
+import { isMetricName, METRICS, type MetricName } from '../predict/metricnames'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
 import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'

@@ -195,7 +195,10 @@ const emptyReason = (path: string): string => {
     const first = sets.find((name) => /^train/i.test(name)) ?? sets[0]!
     return `it holds data sets, not samples: ${sets.join(', ')}; name one of them, e.g. ${join(path, first)}`
   }
-  if (!statAt(path)?.isDirectory()) return `it has no images; ${LAYOUTS}`
+  if (!statAt(path)?.isDirectory())
+    return LIST.test(path)
+      ? 'the list names no images: add one per row of a .csv, or per entry of a .json'
+      : `it has no images; ${LAYOUTS}`
   const isOfImages = imagesIn(path).length > 0
   return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }

@@ -8,7 +8,7 @@ import type { Loss, Model } from '../../dsl'
 import { LOSSES, type LossName, type LossSum, partsOf, sumOfParts } from '../../staging/ops/loss'
 import type { Size } from '../data/decode'
 import { type SpillwayError, usage } from '../errors/errors'
-import { ignoredBy } from './metrics'
+import { ignoredBy } from './metricnames'
 import { paddedBy } from './padding'
 
 /** Photos of one padded size, as places in the data. */

@@ -21,7 +21,8 @@ import { RUN_VALUES } from '../train/options'
 import { evaluateSetsBy } from '../train/sets'
 import { modelState } from '../train/weights'
 import { type Evaluation, followedEvaluation, openEvaluation } from './evaluator'
-import { formFor, type Metric, type MetricName } from './metrics'
+import { formFor, type MetricName } from './metricnames'
+import type { Metric } from './ownmetric'
 import { METRIC_LIST } from './options'
 
 /**

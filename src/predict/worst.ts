@@ -13,7 +13,9 @@ import type { FedValue } from '../data/places'
 import { MOST_PNG_CLASSES, pngOfClasses, pngOfPixels } from '../files/pictures'
 import type { Picture, PoorSample } from '../report/runview'
 import { insideOf, withOutside } from './inside'
-import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
+import type { Compared } from './ownmetric'
+import { classesOf, ignoredBy, type Task } from './metricnames'
+import { withLabels } from './classmetrics'
 import { targetsOf } from './targets'
 
 /** The number of shown samples. */

@@ -191,7 +191,7 @@ const lengthNotes = (
     batch > samples
       ? `a step takes ${batch} samples, but the data have ${samples}, so a step repeats samples: use --batch ${samples} or less (the first number of the input shape)`
       : undefined,
-    epochs === undefined && seen < samples
+    epochs === undefined && steps > 1 && seen < samples
       ? `the run takes ${seen} of ${samples} samples: --epochs 1 instead of --steps (epochs: 1) takes all of them once`
       : undefined,
   ]

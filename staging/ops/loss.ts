@@ -110,7 +110,7 @@ const classWeights = { [CLASS_WEIGHT]: { least: 0 } } as const
 const weightsFit = (a: AnyAttrs, classes: number) => (): string | undefined => {
   const weights = attrsListed(CLASS_WEIGHT, a)
   if (weights.length === 0) return undefined
-  if (weights.length !== classes) return `it has ${weights.length} weights; allowed: ${classes}, one per class`
+  if (weights.length !== classes) return `it has ${weights.length} class weights; allowed: ${classes}, one per class`
   return weights.every((w) => w === 0) ? 'all class weights are 0; at least one must be above 0' : undefined
 }
 

@@ -41,6 +41,8 @@ export interface Running extends Peak {
   /** Inputs from other loops or from outside, and outputs that later loops need. */
   readonly finds: readonly ValueId[]
   readonly leaves: readonly ValueId[]
+  /** For each found value 1 if the loop also makes it. */
+  readonly remakes: Uint8Array
   readonly seconds: number
   /** Kernel calls of one tile. */
   readonly calls: number
@@ -100,21 +102,17 @@ export class Body {
 
   /** The totals for one set of needed values: those that later loops find. */
   running(needed: (v: ValueId) => boolean): Running {
-    let [key, high] = [0, 0]
+    let [key, high] = [0, '']
     for (let k = 0; k < this.crossing.length; k++) {
-      if (k === BITS) [high, key] = [key, 0]
+      if (k > 0 && k % BITS === 0) [high, key] = [`${high} ${key}`, 0]
       key = 2 * key + (needed(this.crossing[k]!) ? 1 : 0)
     }
-    const name = this.crossing.length <= BITS ? key : this.crossing.length <= 2 * BITS ? `${high} ${key}` : this.longKey(needed)
+    const name = high === '' ? key : `${high} ${key}`
     const there = this.known.get(name)
     if (there) return there
     const made = this.run(needed)
     this.known.set(name, made)
     return made
-  }
-
-  private longKey(needed: (v: ValueId) => boolean): string {
-    return this.crossing.map((v) => (needed(v) ? 1 : 0)).join('')
   }
 
   private run(needed: (v: ValueId) => boolean): Running {
@@ -142,9 +140,11 @@ export class Body {
       for (const v of p.ins[id]!) if (crosses[v] === 1) reads.add(v)
     }
     ops.reverse()
+    const finds = [...reads]
     return {
       ops,
-      finds: [...reads],
+      finds,
+      remakes: Uint8Array.from(finds, (v) => (leaves.has(v) ? 1 : 0)),
       leaves: [...leaves],
       seconds,
       calls,
@@ -216,6 +216,7 @@ export class Body {
     return { ...passing, foundParts, leftParts, bytes: most + passing.found + passing.left, peak, beside, scratch }
   }
 }
+/** Bits of a number in a key. */
 const BITS = 50
 
 /** The ops of a loop. Recomputed ops stand before their first reader. */

@@ -28,6 +28,11 @@ interface Correction {
   readonly whole: number
   readonly seconds: number
 }
+
+/** A loop whose tile size changed, and one whose ops or whose values' readers changed. */
+const RESIZED = 1
+const CHANGED = 2
+
 const UNCORRECTED: Correction = { tiled: 0, whole: 0, seconds: 0 }
 
 export class Model {
@@ -67,7 +72,10 @@ export class Model {
   private readonly homes: Loop['homes'][]
   private readonly body: (Body | undefined)[] = []
   private readonly events: Events[]
+  /** By loop: which of its numbers are out of date. */
   private readonly isDue: Uint8Array
+  /** The number of loops that are out of date. */
+  private due = 0
   /** Bytes of found and of left values in the working set. */
   private readonly found: Float64Array
   private readonly left: Float64Array
@@ -157,7 +165,7 @@ export class Model {
     }
     for (const i of this.heads) {
       this.wholeBytes[i] = this.wholeOf(this.homes[i]!)
-      this.isDue[i] = 1
+      this.resize(i)
     }
     this.settle(p.atoms - 1)
   }
@@ -172,7 +180,7 @@ export class Model {
     })
     for (const i of this.heads) {
       this.setBits(i, d.repeats[i]!)
-      this.isDue[i] = 1
+      this.resize(i)
     }
     this.settle(this.p.atoms - 1)
     return this.price()
@@ -206,7 +214,7 @@ export class Model {
     this.running[i] = undefined
     this.touched[i] = []
     this.next[i] = []
-    this.isDue[i] = 0
+    this.mark(i, 0)
   }
 
   /** Bytes of parameters of the lower tier that a loop holds at once. */
@@ -223,7 +231,7 @@ export class Model {
     this.homes[i] = homes
     for (const { value } of homes) this.note(value, 2 * i)
     this.wholeBytes[i] = this.wholeOf(homes)
-    if (this.loops[i]) this.isDue[i] = 1
+    if (this.loops[i]) this.mark(i, CHANGED)
   }
 
   /** Moves a unit of parameters to the lower tier, or to the device. `settle` must follow. */
@@ -260,12 +268,22 @@ export class Model {
     this.body[i] = body
     if (before) for (const v of before.crossing) if (!body.crossing.includes(v)) this.forget(v, 2 * i + 1)
     for (const v of body.crossing) if (!before?.crossing.includes(v)) this.note(v, 2 * i + 1)
-    this.isDue[i] = 1
+    this.mark(i, CHANGED)
   }
 
   setTileBytes(i: number, bytes: number): void {
     this.tileBytes[i] = bytes
-    this.isDue[i] = 1
+    this.resize(i)
+  }
+
+  /** Marks a loop whose ops and values are as before. */
+  private resize(i: number): void {
+    if (this.isDue[i] === 0) this.mark(i, RESIZED)
+  }
+
+  private mark(i: number, due: number): void {
+    this.due += Math.sign(due) - Math.sign(this.isDue[i]!)
+    this.isDue[i] = due
   }
 
   /** The tile size with which a loop has this number of tiles. */
@@ -288,7 +306,7 @@ export class Model {
     const events = this.events[v]!
     for (let k = events.length - 1; k >= 0; k--)
       if (events[k]! < event) {
-        this.isDue[events[k]! >> 1] = 1
+        this.mark(events[k]! >> 1, CHANGED)
         return
       }
   }
@@ -305,16 +323,17 @@ export class Model {
 
   /** Updates all marked loops, from this one back to the first. */
   settle(last: number): void {
-    for (let i = last; i >= 0; i--)
-      if (this.isDue[i] === 1) {
-        this.isDue[i] = 0
-        this.rerun(i)
+    for (let i = last; i >= 0 && this.due > 0; i--)
+      if (this.isDue[i]! > 0) {
+        const isChanged = this.isDue[i] === CHANGED
+        this.mark(i, 0)
+        this.work += this.body[i]!.ops.length
+        if (isChanged) this.rerun(i)
+        this.size(i)
       }
   }
 
   private rerun(i: number): void {
-    const { p } = this
-    this.work += this.body[i]!.ops.length
     const r = this.body[i]!.running((v) => this.nextAfter(v, i) >= 0)
     const before = this.running[i]
     if (before !== r) {
@@ -323,6 +342,12 @@ export class Model {
       for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
     }
     this.link(i, r)
+  }
+
+  /** The tiles of a loop, with its seconds and its working set. */
+  private size(i: number): void {
+    const { p } = this
+    const r = this.running[i]!
     const loop = this.loops[i]!
     const { tiles: isTiled, most } = loop
     const more = this.corrections.get(loop) ?? UNCORRECTED
@@ -354,7 +379,7 @@ export class Model {
         : more.whole + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
   }
 
-  private link(i: number, { finds, leaves }: Running): void {
+  private link(i: number, { finds, leaves, remakes }: Running): void {
     const homes = this.homes[i]!
     const touched = this.touched[i] ?? []
     const next = this.next[i] ?? []
@@ -368,7 +393,7 @@ export class Model {
       next[k++] = at
     }
     // If the loop also makes a found value, later loops read the new one.
-    for (const v of finds) put(v, leaves.includes(v) ? -1 : this.nextAfter(v, i))
+    finds.forEach((v, n) => put(v, remakes[n] === 1 ? -1 : this.nextAfter(v, i)))
     for (const { value, writes } of homes) if (!writes) put(value, this.nextAfter(value, i))
     this.firstWritten[i] = k
     for (const { value, writes } of homes) if (writes) put(value, this.nextAfter(value, i))
@@ -385,7 +410,7 @@ export class Model {
       whole: whole + (inTiles ? 0 : bytes),
       seconds: before + seconds,
     })
-    this.isDue[i] = 1
+    this.resize(i)
     this.settle(i)
   }
 

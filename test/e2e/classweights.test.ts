@@ -86,7 +86,7 @@ test('on the command line: --class-weights and --label-smoothing', async () => {
   const mse = '--class-weights needs --loss cross-entropy or dice'
   assert.equal(await said('--loss', 'mse', '--class-weights', '1,2'), [2, mse])
   const [code, words] = await said(...of, '--class-weights', '1,2')
-  assert.equal([code, /it has 2 weights; allowed: \d+, one per class/.test(words)], [2, true], words)
+  assert.equal([code, /it has 2 class weights; allowed: \d+, one per class/.test(words)], [2, true], words)
   const [over, more] = await said(...of, '--label-smoothing', '2')
   assert.equal([over, /labelSmoothing is 2; allowed: 0 to 1/.test(more)], [2, true], more)
 })

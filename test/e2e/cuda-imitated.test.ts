@@ -63,7 +63,7 @@ test('the device reports its name', () => {
   assert.ok(isRight(machineNamed('cuda')))
 })
 
-test('steps that load the next input have the bits of single steps, by graphs as well', async () => {
+gateTest('steps that load the next input have the bits of single steps, by graphs as well', async () => {
   const { plan, machine } = staged(trunk, { ...ON, strategy: 'in-core' })
   const { plain, overlapped } = overlapsOf(resident(inCoreLayout(plan.graph, machine)), machine, 2 * plan.peakPages)!
   const expected = await bitsOf('cuda', plain, [8])
@@ -126,26 +126,29 @@ fullTest('activations in bf16: strategies have the same bits, tiles and fp32 are
     )
 })
 
-test('tf32, the default, is part of the plan: its file keeps it, its run is another run, and another precision is refused', () => {
-  const named = (o: StagingOptions): Staged => {
-    const found = stageNamed('resnet20-cifar', o)
-    if (isLeft(found)) throw new Error(JSON.stringify(found.left))
-    return found.right.staged
-  }
-  const asked = { ...ON, batch: 2, strategy: 'in-core', algorithms: 'fixed' } as const
-  const [wide, plan] = [named({ ...asked, precision: 'fp32' }), named(asked)]
-  assert.equal([wide.plan.precision, plan.plan.precision], [undefined, 'tf32'])
-  const file = join(root, 'tf32.json')
-  savePlan(file, plan.plan)
-  const again = named({ plan: file })
-  assert.equal([again.plan.precision, again.machine.precision], ['tf32', 'tf32'])
-  assert.equal(
-    [wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms),
-    ['fixed', 'fixed, tf32'],
-  )
-  const refused = stageNamed('resnet20-cifar', { plan: file, precision: 'fp32' })
-  assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be used with --plan'))
-})
+gateTest(
+  'tf32, the default, is part of the plan: its file keeps it, its run is another run, and another precision is refused',
+  () => {
+    const named = (o: StagingOptions): Staged => {
+      const found = stageNamed('resnet20-cifar', o)
+      if (isLeft(found)) throw new Error(JSON.stringify(found.left))
+      return found.right.staged
+    }
+    const asked = { ...ON, batch: 2, strategy: 'in-core', algorithms: 'fixed' } as const
+    const [wide, plan] = [named({ ...asked, precision: 'fp32' }), named(asked)]
+    assert.equal([wide.plan.precision, plan.plan.precision], [undefined, 'tf32'])
+    const file = join(root, 'tf32.json')
+    savePlan(file, plan.plan)
+    const again = named({ plan: file })
+    assert.equal([again.plan.precision, again.machine.precision], ['tf32', 'tf32'])
+    assert.equal(
+      [wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms),
+      ['fixed', 'fixed, tf32'],
+    )
+    const refused = stageNamed('resnet20-cifar', { plan: file, precision: 'fp32' })
+    assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be used with --plan'))
+  },
+)
 
 const CONVOLUTION = [
   'conv2d',
@@ -172,7 +175,7 @@ test('the device reports the properties that staging declares', () => {
   assert.ok(opDefs.every((op) => kernels.includes(op.kind)))
 })
 
-test('the fastest repeatable algorithm is chosen, among all only by option, and kept for the next process', () => {
+gateTest('the fastest repeatable algorithm is chosen, among all only by option, and kept for the next process', () => {
   process.env.XDG_CACHE_HOME = join(root, 'ways')
   const [kind, attrs, shapes] = CONVOLUTION
   const measured = machineWith('measured')

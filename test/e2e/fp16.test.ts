@@ -18,6 +18,7 @@ import type { TrainResult } from '../../src/train/result'
 import { trainTask } from '../../src/train/trainer'
 import { net, smallTrunk } from './models'
 import { sameBits, smallestBudget, staged, trained } from './runs'
+import { gateTest } from '../full'
 
 const FP16 = { precision: 'fp16' } as const
 const FIRST = 65536
@@ -63,7 +64,7 @@ test('tiles of an image agree within the rounding of their sums', async () => {
 // Half an ulp of f16 is 2^-11 of a value: an eighth of bf16's in the rule of bf16.test.ts is 2^-12, but the small numbers of f16 are coarser.
 const HALF_ULP = 2 ** -11
 
-test('losses of a ResNet in six steps are near those of fp32', async () => {
+gateTest('losses of a ResNet in six steps are near those of fp32', async () => {
   const run = async (precision: StagingOptions['precision']): Promise<TrainResult> => {
     const o = {
       machine: 'cpu',
@@ -143,8 +144,9 @@ test('every overflow is counted: an accumulated update is left out whole', async
 test('the scale doubles after 2000 updates in a row, and an overflow then halves it', async () => {
   const calm = model([1, 3, 4, 4], seq(conv2d('a', 2, 3), relu(), conv2d('b', 1, 1)))
   const plan = staged(calm, { optimizer: sgd({ lr: 1e-5 }), ...FP16 })
-  const before = await trained(calm, plan, { steps: 1999 })
-  const after = await trained(calm, plan, { steps: 2000 })
+  const checkpointDir = join(folder, 'doubled')
+  const before = await trained(calm, plan, { steps: 1999, checkpointDir })
+  const after = await trained(calm, plan, { steps: 2000, checkpointDir, resume: true })
   assert.is(after.lossScale!.skipped, before.lossScale!.skipped)
   assert.is(before.lossScale!.skipped, 0)
   assert.equal([before.lossScale!.scale, after.lossScale!.scale], [FIRST, 2 * FIRST])

@@ -160,7 +160,7 @@ test('losses with different targets cannot be summed; the error has the reason',
     () => staged(trunk, { loss: dice({ weights: [0, 0, 0, 0] }) }),
     /all class weights are 0; at least one must be above 0/,
   )
-  assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /it has 2 weights; allowed: 4, one per class/)
+  assert.throws(() => staged(trunk, { loss: dice({ weights: [1, 2] }) }), /it has 2 class weights; allowed: 4, one per class/)
   assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
   assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; allowed: /)
   assert.throws(() => staged(trunk, { loss: [crossEntropy, 'dice'] as never }), /it is a list; allowed: one loss, or sumOf/)
@@ -177,7 +177,7 @@ test('on the command line: --loss a+0.5*b', async () => {
   assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
   assert.equal(await said('--loss', 'dice', '--class-weights', '0,1'), [
     2,
-    "layer 'loss' (dice): it has 2 weights; allowed: 4, one per class",
+    "layer 'loss' (dice): it has 2 class weights; allowed: 4, one per class",
   ])
 })
 

@@ -18,6 +18,7 @@ import type { Staged } from '../../src/stage/staged'
 import { train } from '../../src/train/trainer'
 import { png } from '../src/data/png'
 import { DEVICE } from './runs'
+import { gateTest } from '../full'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-predictor-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -91,7 +92,7 @@ test('photos of several sizes, arrays and sources are predicted in any order', a
   await p.close()
 })
 
-test('many calls leave nothing behind', async () => {
+gateTest('many calls leave nothing behind', async () => {
   const p = await openPredictor(classifier, ranking, { weights })
   const call = async (times: number): Promise<void> => {
     for (let i = 0; i < times; i++) await p.predict(bytesOf(i % 5))

@@ -104,7 +104,7 @@ for (const mpi of isMeasured ? MPIS : []) {
 const trained = (...more: readonly string[]): Promise<End> => spillwayHere(...TRAIN, ...more)
 
 if (isMeasured)
-  test('a run keeps the network that it was planned for', async () => {
+  gateTest('a run keeps the network that it was planned for', async () => {
     const at = join(root, 'kept')
     const kept = (): string | undefined => /"network":\{[^}]*\}/.exec(readFileSync(join(at, 'plan.json'), 'utf8'))?.[0]
     const first = told(await trained('--steps=2', `--checkpoint-dir=${at}`))

@@ -355,7 +355,7 @@ twice()
     })
 
   for (const mpi of ALL.length ? ALL : [USUAL])
-    test(`${mpi.run}: a killed rank ends all ranks within seconds, and the run resumes to the same bits`, async () => {
+    gateTest(`${mpi.run}: a killed rank ends all ranks within seconds, and the run resumes to the same bits`, async () => {
       const whole = await byThreads(40, 2)
       const at = join(root, `killed-${mpi.run}`)
       let killed = false

@@ -19,6 +19,7 @@ import { goesToTier, liesBeyond } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { trunk } from './models'
 import { DEVICE, halfway, staged, trained } from './runs'
+import { gateTest } from '../full'
 
 const spill = mkdtempSync(join(tmpdir(), 'spillway-tiers-'))
 test.after(() => rmSync(spill, { recursive: true }))
@@ -124,7 +125,7 @@ test('the smallest budget of a refusal is one in which the memory of the lower t
   assert.is(refused({ ...o, budget: smallestBytes - PAGE_BYTES }).tag, 'TierInfeasible')
 })
 
-test('auto needs little of each tier: values that may not move are recomputed', () => {
+gateTest('auto needs little of each tier: values that may not move are recomputed', () => {
   const o = { machine: 'v100-pcie-16g', budget: 10 * PAGE_BYTES, effort: 0.5 } as const
   const much = staged(trunk, o)
   const little = staged(trunk, { ...o, hostMemory: 0 })

@@ -53,9 +53,11 @@ const at = ({ measured }: TrainResult): readonly (readonly number[])[] => measur
 test('a run shorter than an epoch, or than the interval, is evaluated at its end', async () => {
   const evaluate = validation({ data: held, metrics: ['accuracy'] })
   const [short, none] = await run({ steps: 1, data, evaluate })
-  assert.equal([at(short), none], [[[0, 1]], [shortNote(1)]])
+  // A run of one step is a trial.
+  assert.equal([at(short), none], [[[0, 1]], []])
   assert.equal(Object.keys(short.measured[0]!.metrics), ['loss', 'accuracy'])
-  assert.equal(at((await run({ steps: 3, data, evaluate }))[0]), [[0, 3]])
+  const [three, note] = await run({ steps: 3, data, evaluate })
+  assert.equal([at(three), note], [[[0, 3]], [shortNote(3)]])
   assert.equal(at((await run({ steps: 9, data, evaluate }))[0]), [
     [1, 4],
     [2, 8],

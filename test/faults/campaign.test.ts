@@ -1,3 +1,4 @@
+// gate
 // timeout 14400
 import { family } from './campaign'
 import { fewOf } from './family'

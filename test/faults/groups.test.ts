@@ -1,3 +1,4 @@
+// gate
 // timeout 300
 import { fewOf } from './family'
 import { family } from './groups'

@@ -1,3 +1,4 @@
+// gate
 // timeout 400
 import { fewOf } from './family'
 import { family } from './keys'

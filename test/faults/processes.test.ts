@@ -1,3 +1,4 @@
+// gate
 // serial
 // timeout 400
 import { fewOf } from './family'

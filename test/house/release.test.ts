@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { linksOf } from '../../scripts/site/links'
 import { ROOT, withFiles } from './scratch'
+import { gateTest } from '../full'
 
 // biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
 const { packWithPlatforms }: any = require(path.join(ROOT, 'scripts', 'release', 'pack.js'))
@@ -51,7 +52,7 @@ const linksOutside = (files: readonly string[], page: string, text: string): rea
     .filter((to) => !files.some((f) => f === to || f.startsWith(`${to}/`)))
     .map((to) => `${page} -> ${to}`)
 
-test('release: no page of the package links to a file that the package lacks', () => {
+gateTest('release: no page of the package links to a file that the package lacks', () => {
   const files = packedFiles()
   const pages = files.filter((f) => f.endsWith('.md'))
   assert.ok(pages.includes('README.md') && pages.includes('docs/cookbook.md') && files.includes('examples/segment.ts'))

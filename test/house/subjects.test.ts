@@ -4,6 +4,7 @@ import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ROOT } from './scratch'
+import { gateTest } from '../full'
 
 const { finder } = require('../../scripts/testing/discover') as {
   finder: (root: string) => { find: (pattern: string) => ReadonlyMap<string, 'all' | 'named'> }
@@ -11,7 +12,7 @@ const { finder } = require('../../scripts/testing/discover') as {
 const FOLDERS = ['staging', 'dsl', 'src', 'models', 'native/ops', 'native/cpu', 'native/ref', 'native/plan', 'native/runtime']
 const SOURCE = /\.(ts|cpp)$/
 
-test('each source file of the compiler, the surface and the devices is found by its name', () => {
+gateTest('each source file of the compiler, the surface and the devices is found by its name', () => {
   const { find } = finder(ROOT)
   const files = FOLDERS.flatMap((folder) =>
     fs

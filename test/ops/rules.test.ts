@@ -98,7 +98,10 @@ test('losses compare with targets of their own shape', () => {
   assert.equal(rule('count_classes', { ignoreIndex: 255, classes: 3 }, [[2, 1, 4, 5]]), [[2, 3]])
   assert.equal(rule('weigh_classes', {}, [[2, 3]]), [[3]])
   assert.equal(rule('weigh_classes', { classWeight0: 1, classWeight1: 2, classWeight2: 0 }, [[2, 3]]), [[3]])
-  assert.is(rule('weigh_classes', { classWeight0: 1, classWeight1: 2 }, [[2, 3]]), 'it has 2 weights; allowed: 3, one per class')
+  assert.is(
+    rule('weigh_classes', { classWeight0: 1, classWeight1: 2 }, [[2, 3]]),
+    'it has 2 class weights; allowed: 3, one per class',
+  )
   assert.is(
     rule('weigh_classes', { classWeight0: 1, classWeight1: -2, classWeight2: 0 }, [[2, 3]]),
     'classWeight1 is -2; allowed: 0 or more',

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { devices } from '../../staging/devices'
 import { opDef, opDefs } from '../../staging/ops/registry'
 import { addonFile, loadNative, tryLoadNative } from '../../src/device/native'
+import { gateTest } from '../full'
 
 const native = loadNative()
 const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -32,7 +33,7 @@ test('the addon reports the hash of its build', () => {
 })
 
 /** The state after a measurement would make OpenMP put the threads of a session to sleep between calls. */
-test('ends the threads that measured when it forgets', () => {
+gateTest('ends the threads that measured when it forgets', () => {
   const threads = (): number => readdirSync('/proc/self/task').length
   const relu = [{ dims: [1, 64, 64, 64] }]
   const before = threads()

@@ -11,11 +11,12 @@ import { nativeCall } from '../../src/machine/operands'
 import { loadNative } from '../../src/device/native'
 import { elementsOf } from '../../staging/core/box'
 import { classifierTape } from './tapes'
+import { gateTest } from '../full'
 
 const native = loadNative()
 const loader = join(__dirname, '../../scripts/testing/typescript.js')
 
-test('no convolution runs a reference implementation', () => {
+gateTest('no convolution runs a reference implementation', () => {
   const said = execFileSync(process.execPath, ['-r', loader, join(__dirname, 'convolution-calls.ts')], {
     encoding: 'utf8',
     env: { ...process.env, DNNL_VERBOSE: '1' },

@@ -2,7 +2,7 @@
 import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { fewOrAll } from '../full'
+import { fewOrAll, gateTest } from '../full'
 import { residualChain } from '../../bench/acceptance/times'
 import { compile, type Work } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
@@ -55,7 +55,7 @@ test('bounds are below the pages and seconds of laid-out plans', () => {
   }
 })
 
-test('values that live inside a loop are there in tiles alone, however large they are', () => {
+gateTest('values that live inside a loop are there in tiles alone, however large they are', () => {
   const graph = trainingGraph('vgg11-features', [1, 3, 1024, 1024])
   let saved = 0
   for (const planner of fewOrAll([sft({ expands: false })], [sft(), sft({ expands: false })]))
@@ -70,7 +70,7 @@ test('values that live inside a loop are there in tiles alone, however large the
   assert.ok(saved > 0.5, `${saved}`)
 })
 
-test('plans without transfers are estimated to a few percent; values of one page are all counted', () => {
+gateTest('plans without transfers are estimated to a few percent; values of one page are all counted', () => {
   const graph = trainingGraph('densenet121', [8, 3, 112, 112])
   for (const planner of [checkpointSqrt(), checkpointOptimal(), sft()])
     for (const c of listOf(planner, graph, 4)) {
@@ -84,7 +84,7 @@ test('plans without transfers are estimated to a few percent; values of one page
     }
 })
 
-test('a deep chain is planned without candidates that recompute everything repeatedly', () => {
+gateTest('a deep chain is planned without candidates that recompute everything repeatedly', () => {
   const graph = residualChain(150)
   const optimal = optimalOf(graph, machine)
   const [least, worthwhile] = [optimal.seconds(optimal.steps[0]!), optimal.seconds(optimal.leastWorthwhile)]

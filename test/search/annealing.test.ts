@@ -22,6 +22,7 @@ import { machines } from '../../staging/sim/machines'
 import { outcomeOf } from '../../staging/sim/simulate'
 import { scheduled } from '../../staging/planner/fastest'
 import { trainingGraph } from '../golden/golden'
+import { gateTest } from '../full'
 
 const machine = machines['v100-pcie-16g']!
 const NEARLY = 1e-9
@@ -158,7 +159,7 @@ test('if a step takes little longer than its compute, nothing is searched', () =
   assert.is(refine(graph, machine, pagesIn(graph, 2), 1.005 * compute).next().done, true)
 })
 
-test('a deep network in an eighth of its memory is faster than by mixtures of stages, in a plan that verify accepts', () => {
+gateTest('a deep network in an eighth of its memory is faster than by mixtures of stages, in a plan that verify accepts', () => {
   const g = trainingGraph('resnet34', [32, 3, 224, 224])
   const compute = computeSeconds(inCoreLayout(g, machine))
   const plan = compile(g, { strategy: 'auto', machine, budgetBytes: bytesOf(pagesIn(g, 8)), effort: 0.5 })

@@ -19,7 +19,7 @@ import { FULL, GATE } from '../full'
 import { trainingGraph } from '../golden/golden'
 
 const EFFORT = 0.3
-const CASES = FULL ? 200 : GATE ? 30 : 4
+const CASES = FULL ? 200 : GATE ? 30 : 3
 /** Searches of this effort differ by chance: of 200 plans, two took 10 and 11 % longer than one with less. */
 const BY_CHANCE = 1.15
 

@@ -121,7 +121,7 @@ gateTest("a project's own compiler and settings count: TypeScript 7, and unused 
   assert.match(refused.err, /net\.ts:4:7: .*'unused'/)
 })
 
-test('check and verify name each other', () => {
+gateTest('check and verify name each other', () => {
   const [checked, verified] = [check('plan.json'), spillwayIn(folder, 'verify', 'right.ts')]
   assert.equal([checked.code, verified.code], [2, 2])
   assert.match(checked.err, /spillway verify plan\.json/)

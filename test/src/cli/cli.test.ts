@@ -198,7 +198,7 @@ test('plan has every field, keeps the budget, and writes its files; the plan ver
 
 test('plan --explain writes text, JSON and a table on the page', async () => {
   const page = join(folder, 'explained.html')
-  const ask = ['plan', 'resnet20-cifar', '--batch', '128', ...SIMULATED, '--budget', '40MiB', '--effort', '0.2s']
+  const ask = ['plan', 'resnet20-cifar', '--batch', '128', ...SIMULATED, '--budget', '40MiB', '--effort', '0.1s']
   const text = await spillway(...ask, '--explain')
   assert.match(text.out, /The largest values, 10 of \d+\. Prices are seconds/)
   assert.match(text.out, /binding: (memory: full in loop \d+|the link: busy|none: memory)/)

@@ -192,7 +192,7 @@ test('folders of classes, images with masks, and lists are found; missing files 
     ['open.csv', 'image,label\n"a.png,ant\n', /line 2: a field begins with a quote and does not end with one/],
     ['behind.csv', 'image,label\n"a"b.png,ant\n', /line 2: a field begins with a quote and does not end with one/],
     ['comma.csv', 'image,label\nclasses/ant/0.png,"1,5"\nclasses/zebra/0.png,2\n', /line 2: label '1,5' is not a whole number/],
-    ['none.csv', 'image,label\n', /it has no images/],
+    ['none.csv', 'image,label\n', /the list names no images: add one per row/],
     ['bad.json', '{', /it is not JSON/],
     ['row.json', '[1]', /neither a list of objects with image and label or mask, nor COCO/],
     ['lost.csv', 'image,label\n\nclasses/ant/0.png,ant\nlost.png,ant\n', /line 4: .*lost\.png cannot be read/],

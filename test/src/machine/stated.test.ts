@@ -49,7 +49,7 @@ const hasCpu = loadNative().deviceInfo().devices.includes('cpu')
 const onCpu = hasCpu ? test : test.skip
 const gateOnCpu = hasCpu ? gateTest : test.skip
 
-onCpu('with fixed algorithms a plan is the same to the byte whatever was measured, and nothing is measured for it', () => {
+gateOnCpu('with fixed algorithms a plan is the same to the byte whatever was measured, and nothing is measured for it', () => {
   const answers = fewOrAll(['empty', 'other'], ['empty', 'measured', 'other']).map((name) => {
     const cache = withCache(name)
     if (name !== 'empty') stagedWith({ strategy: 'in-core' })

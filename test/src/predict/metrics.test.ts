@@ -6,16 +6,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { crossEntropy, crossEntropyWith, type Loss, metric, mse } from '../../../src'
 import { errorText } from '../../../src/errors/errors'
-import {
-  type Compared,
-  formFor,
-  type Measured,
-  measuring,
-  type Metric,
-  type MetricName,
-  type Task,
-  usualMetrics,
-} from '../../../src/predict/metrics'
+import type { Compared, Metric } from '../../../src/predict/ownmetric'
+import { formFor, type MetricName, type Task, usualMetrics } from '../../../src/predict/metricnames'
+import type { Measured } from '../../../src/predict/measured'
+import { measuring } from '../../../src/predict/metrics'
 import { lossEntry } from '../../../staging/ops/loss'
 
 interface Case {

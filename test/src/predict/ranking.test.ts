@@ -6,7 +6,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bceWithLogits, crossEntropy, type Loss, mse } from '../../../src'
 import { errorText } from '../../../src/errors/errors'
-import { type Compared, type Measured, type MetricName, measuring, type Task } from '../../../src/predict/metrics'
+import type { Compared } from '../../../src/predict/ownmetric'
+import type { Measured } from '../../../src/predict/measured'
+import { measuring } from '../../../src/predict/metrics'
+import type { MetricName, Task } from '../../../src/predict/metricnames'
 import { lossEntry } from '../../../staging/ops/loss'
 
 const taskOf = (loss: Loss, channels: number, pixels: number): Task => {

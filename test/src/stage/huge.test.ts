@@ -1,3 +1,4 @@
+// gate
 // Sizes that no memory holds. Invariant: planning uses bounded memory; grids have at most MOST_TILES tiles (staging/tile/gridfor.ts).
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
