@@ -5,6 +5,7 @@ import { elementsOf } from '../../staging/core/box'
 import { type Attributes, attribute, floats, int64s } from './nodes'
 import type { NodeProto, TensorProto } from './onnx'
 import { type AtenNode, namesIn, type Program } from './pt2'
+import { numbersIn, type Strided } from './strided'
 
 /** The reason why a node of a program has no ONNX nodes. */
 export class Fault extends Error {}
@@ -47,6 +48,8 @@ export class Lowering {
   private readonly stale = new Set<string>()
   private readonly noises = new Map<string, Noise>()
   private readonly batches = new Map<string, Batch>()
+  /** The values that are computed from constants (atenarrays.ts). */
+  readonly arrays = new Map<string, Strided>()
   readonly batch: number
   private node!: AtenNode
 
@@ -113,6 +116,8 @@ export class Lowering {
     const held = this.names(name).filter((v) => !this.program.values.get(v)?.sizes.includes(0))
     return held.map((v) => {
       if (this.noises.has(v)) fault('it computes with random numbers; allowed: a product with an image, as in stochastic depth')
+      const array = this.arrays.get(v)
+      if (array !== undefined) return this.array(v, array)
       return this.stale.has(v)
         ? fault(`it reads '${v}', whose memory an earlier node changes in place; use the operator that is not in place`)
         : (this.now.get(v) ?? v)
@@ -162,6 +167,12 @@ export class Lowering {
   }
   index(n: number): string {
     return this.stored({ ...int64s([n]), dims: [] })
+  }
+  /** The present numbers of an array. */
+  private array(value: string, array: Strided): string {
+    const numbers = [...numbersIn(array)]
+    const isWhole = this.program.values.get(value)?.type === 'I64'
+    return this.stored(isWhole ? { ...int64s(numbers), dims: array.sizes } : floats(numbers, array.sizes))
   }
   private stored(tensor: TensorProto): string {
     const name = `constant:${this.constants.length}`
@@ -277,3 +288,6 @@ export class Lowering {
     return to.map((d, i) => (i === axis ? d / this.batch : d))
   }
 }
+
+/** Writes the ONNX nodes of the current node. */
+export type Lower = (l: Lowering) => void

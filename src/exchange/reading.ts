@@ -10,8 +10,8 @@ import type { SpillwayError } from '../errors/errors'
 import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
-import { type Meaning, nodeText, type Weight } from './symbols'
-import { isTurnedImage } from './views'
+import { type Meaning, nodeText, type View, type Weight } from './symbols'
+import { isTurnedImage, meaningOf, turnedAxes } from './views'
 import type { Step } from './ways'
 
 /** A parameter of the net, and the numbers that it has. */
@@ -168,11 +168,22 @@ export class Reading {
     const s = this.symbol(i)
     if (s.tag === 'data') return s
     if (s.tag === 'pixels') return this.numbersOfBytes(s)
+    if (s.tag === 'view') {
+      const turned = this.turned(s.view)
+      if (turned?.tag === 'data') return turned
+    }
     if (s.tag === 'bytes') return refuse('its input is bytes; cast them to float first')
     if (s.tag === 'odd') throw new Odd(s.node, s.why)
     return refuse(
       `its input '${this.inputName(i)}' is ${CALLED[s.tag] ?? s.tag}; allowed: values computed by layers from the image`,
     )
+  }
+  /** [B,C,H·W] with the pixels as channels, for layers over all pixels; undefined for other views. */
+  private turned(view: View): Meaning | undefined {
+    const axes = turnedAxes(view, this.shape(view.step))
+    if (axes === undefined) return undefined
+    const step = this.once('turned', view.step, () => this.layer(turnPixels(), view.step))
+    return meaningOf({ step, axes, from: 0, factor: 1 }, this.shape(step))
   }
   /** The layer `fromBytes` for all that reads these numbers. */
   numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {

@@ -40,6 +40,7 @@ import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
 import { einsum, gatheredTable, scoreSizes, softScores } from './takeattention'
+import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
 import {
@@ -130,7 +131,7 @@ const hardSigmoidOf = (r: Reading): void => {
 }
 
 const softmaxOver = (r: Reading): void => {
-  if (softScores(r)) return
+  if (softScores(r) || branchShares(r)) return
   const { form } = r.data(0)
   const usual = r.file.opset < 13 ? 1 : -1
   const axis = r.int('axis', usual)

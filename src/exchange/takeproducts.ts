@@ -19,11 +19,13 @@ import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { near, type Reading, refuse, shortest } from './reading'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
+import { branchProduct } from './takebranches'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
-import { parameterName, positions } from './taketokens'
-import type { Form, Weight } from './symbols'
+import { aligned, parameterName, positions } from './taketokens'
+import type { Form, Meaning, Weight } from './symbols'
 
+type Value = Pick<Extract<Meaning, { readonly tag: 'data' }>, 'step' | 'form'>
 const NEUTRAL = 1
 
 export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[0]!], transposed: !w.transposed })
@@ -178,7 +180,8 @@ export const sumOfMany = (r: Reading): void => {
 }
 
 /** The sum of values of one shape. */
-export const summed = (r: Reading, terms: readonly { readonly step: number; readonly form: Form }[]): void => {
+export const summed = (r: Reading, given: readonly { readonly step: number; readonly form: Form }[]): void => {
+  const terms = aligned(r, given)
   const first = terms[0]!
   const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
   if (odd)
@@ -268,7 +271,7 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
-  if (responseProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
+  if (responseProduct(r) || branchProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved.x, curved.layer)
   const [a, b] = [r.symbol(0), r.symbol(1)]
@@ -281,7 +284,7 @@ export const product = (r: Reading): unknown => {
         a.tag === 'sizes' ? 1 : 0,
         r.scalar(a.tag === 'sizes' ? 0 : 1) ?? refuse('it multiplies by several sizes'),
       )
-    const [x, y] = [r.data(0), r.data(1)]
+    const [x, y] = aligned(r, [r.data(0), r.data(1)]) as [Value, Value]
     const own = gated(r, x.step, y.step) ?? gated(r, y.step, x.step)
     if (own !== undefined) return r.is({ tag: 'data', step: own, form: x.form })
     if (x.form !== y.form) refuse('it multiplies [B,C] by an image; allowed: factors [B,C,1,1]')
