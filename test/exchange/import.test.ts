@@ -36,6 +36,10 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'branches-traced',
+  'branches-dynamo',
+  'mixed-traced',
+  'mixed-dynamo',
   'dense-traced',
   'dense-kept',
   'dense-dynamo',

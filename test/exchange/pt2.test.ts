@@ -34,6 +34,10 @@ const textOf = ({ model, nets }: Imported): string => sourceText({ input: model.
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'branches-train',
+  'mixed-train',
+  'shifts-train',
+  'rolls-train',
   'crossing-train',
   'dense-train',
   'dropped-eval',
