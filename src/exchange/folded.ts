@@ -59,6 +59,7 @@ const ARITHMETIC: Readonly<Record<string, (a: Numbers, b?: Numbers) => Numbers>>
   Sqrt: one(Math.sqrt),
   Mod: each((a, b) => a - b * Math.floor(a / b)),
   Pow: each(Math.pow),
+  Reciprocal: one((a) => 1 / a),
   Equal: each((a, b) => Number(a === b)),
 }
 
@@ -197,4 +198,4 @@ export const isFolded = (r: Reading, op: string): boolean => {
   return true
 }
 /** The operators that only numbers have. */
-export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Equal', 'Floor', 'Max', 'Min', 'Mod', 'Pow', 'Sqrt', 'Where']
+export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Equal', 'Floor', 'Max', 'Min', 'Mod', 'Pow', 'Reciprocal', 'Sqrt', 'Where']

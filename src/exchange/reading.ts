@@ -10,8 +10,9 @@ import type { SpillwayError } from '../errors/errors'
 import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
-import { type Meaning, nodeText, type View, type Weight } from './symbols'
-import { isTurnedImage, meaningOf, turnedAxes } from './views'
+import { channelsOfAxis } from './channels'
+import { type Meaning, nodeText, type Weight } from './symbols'
+import { channelsIn, isTurnedImage, meaningOf, turnedAxes } from './views'
 import type { Step } from './ways'
 
 /** A parameter of the net, and the numbers that it has. */
@@ -37,6 +38,7 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   response: 'a part of a global response norm',
   windows: 'the windows of a pool',
   array: 'a computed constant',
+  power: 'a part of a generalised mean',
   standard: 'a part of a standardised weight',
   band: 'a part of the rows or columns',
   every: 'a part of the rows or columns',
@@ -165,24 +167,27 @@ export class Reading {
     return this.has(i) ? this.symbolOf(this.inputName(i)) : refuse(`its input ${i} is missing`)
   }
   data(i: number): Extract<Meaning, { tag: 'data' }> {
-    const s = this.symbol(i)
+    const s = this.settled(i)
     if (s.tag === 'data') return s
     if (s.tag === 'pixels') return this.numbersOfBytes(s)
-    if (s.tag === 'view') {
-      const turned = this.turned(s.view)
-      if (turned?.tag === 'data') return turned
-    }
     if (s.tag === 'bytes') return refuse('its input is bytes; cast them to float first')
     if (s.tag === 'odd') throw new Odd(s.node, s.why)
     return refuse(
       `its input '${this.inputName(i)}' is ${CALLED[s.tag] ?? s.tag}; allowed: values computed by layers from the image`,
     )
   }
-  /** [B,C,H·W] with the pixels as channels, for layers over all pixels; undefined for other views. */
-  private turned(view: View): Meaning | undefined {
-    const axes = turnedAxes(view, this.shape(view.step))
-    if (axes === undefined) return undefined
-    const step = this.once('turned', view.step, () => this.layer(turnPixels(), view.step))
+  /** An input. [B,C,H·W] has the pixels as channels, for layers over all pixels; a part of the channels of an image is a value of its own. */
+  settled(i: number): Meaning {
+    const s = this.symbol(i)
+    if (s.tag !== 'view') return s
+    const axes = turnedAxes(s.view, this.shape(s.view.step))
+    if (axes === undefined) {
+      const channels = channelsIn(s.view, this.shape(s.view.step))
+      return channels === undefined
+        ? s
+        : { tag: 'data', step: channelsOfAxis(this, s.view.step, channels, s.view.from), form: 'image' }
+    }
+    const step = this.once('turned', s.view.step, () => this.layer(turnPixels(), s.view.step))
     return meaningOf({ step, axes, from: 0, factor: 1 }, this.shape(step))
   }
   /** The layer `fromBytes` for all that reads these numbers. */

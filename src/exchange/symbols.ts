@@ -59,6 +59,8 @@ export interface Scores {
   /** Added to the scores of each group, the same for all heads: [groups, tokens, tokens]. */
   readonly mask?: ArrayLike<number>
   readonly soft: boolean
+  /** True if keys come before queries: a transposed softmax. */
+  readonly turned?: boolean
 }
 
 export type Meaning =
@@ -139,6 +141,14 @@ export type Meaning =
       readonly eps?: number
       readonly weight?: Weight
       readonly bias?: Weight
+    }
+  /** A part of a generalised mean of an image: values of at least eps, their powers, or the mean of these. */
+  | {
+      readonly tag: 'power'
+      readonly part: 'least' | 'powers' | 'mean'
+      readonly step: number
+      readonly eps: number
+      readonly power?: number
     }
   /** A part of something that may be known as a whole: the node is to blame where it is not. */
   | { readonly tag: 'odd'; readonly node: NodeProto; readonly why: string }

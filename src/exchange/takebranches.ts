@@ -1,8 +1,9 @@
 // Branches along an axis of their own, from ONNX nodes: [B,branches,C,H,W]. Split attention (ResNeSt, SK nets) multiplies them by a softmax over the
 // branches and adds them. In: the current node. Out: the branches side by side along the channels, or their sum; false if the node is none of these.
 // Worked example: the shares of two branches are sigmoid(a − b) and sigmoid(b − a). Invariant: branches that are used one by one are never joined.
-import { affine, sigmoid, sliceChannels, softplus } from '../../dsl'
+import { affine, sigmoid, softplus } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
+import { channelsOfAxis } from './channels'
 import { axesOf, positive, type Reading, refuse } from './reading'
 import type { Axis, Meaning, View } from './symbols'
 import { joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
@@ -29,27 +30,9 @@ const isSplitImage = (r: Reading, { step, axes, from, factor }: View): boolean =
 const asSplit = (r: Reading, step: number, sizes: readonly number[]): Meaning =>
   meaningOf({ step, axes: reshaped(imageAxes(r, step), sizes)!, from: 0, factor: 1 }, r.shape(step))
 
-/** Channels of a value; those of a concatenation or a product are taken before it. */
-const channelsOf = (r: Reading, step: number, from: number, count: number): number => {
-  const { kind, ins, shape } = r.steps[step]!
-  if (from === 0 && count === shape[1]) return step
-  if (kind === 'product' && ins.every((i) => r.shape(i)[1] === shape[1])) {
-    const parts = ins.map((i) => channelsOf(r, i, from, count))
-    const [a, b] = parts.map((i) => r.shape(i)) as [typeof shape, typeof shape]
-    return r.once(`product ${parts.join()}`, step, () => r.meeting('product', parts, elementsOf(a) >= elementsOf(b) ? a : b))
-  }
-  let start = 0
-  for (const i of kind === 'join' ? ins : []) {
-    const own = r.shape(i)[1]
-    if (from >= start && from + count <= start + own) return channelsOf(r, i, from - start, count)
-    start += own
-  }
-  return r.once(`channels ${from} to ${from + count}`, step, () => r.layer(sliceChannels(from, count), step))
-}
-
 /** The image of a view without its branches: all channels in one axis or several, then rows and columns. */
 const imageOf = (r: Reading, { step, axes, from }: View): number => {
-  const [, c, h, w] = r.shape(step)
+  const [, , h, w] = r.shape(step)
   const [rows, columns] = axes.slice(-2)
   const fits = sizeOf(rows ?? []) === h && sizeOf(columns ?? []) === w
   const atoms = joined(axes.slice(0, fits && axes.length > 3 ? -2 : undefined).flat())
@@ -57,15 +40,7 @@ const imageOf = (r: Reading, { step, axes, from }: View): number => {
   const pixels = joined(imageAxes(r, step).slice(2).flat())
   if (atoms.some((a) => a.dim !== 'C') || (!same(rest, pixels) && h * w > 1))
     return refuse('its branches are not images; allowed: branches of [B,C,H,W], one after the other')
-  // The runs of neighbouring channels, in order.
-  const last = atoms[atoms.length - 1]
-  const run = last?.stride === 1 ? last.size : 1
-  const starts = atoms
-    .slice(0, last?.stride === 1 ? -1 : undefined)
-    .reduce<readonly number[]>((all, a) => all.flatMap((s) => Array.from({ length: a.size }, (_, i) => s + i * a.stride)), [from])
-  const parts = starts.map((s) => channelsOf(r, step, s, run))
-  if (parts.length > c) return refuse('it repeats channels')
-  return parts.length === 1 ? parts[0]! : r.joined(parts, () => [r.shape(step)[0], parts.length * run, h, w])
+  return channelsOfAxis(r, step, atoms, from)
 }
 
 /** Each branch along an axis of channels, as an image. */

@@ -7,7 +7,7 @@ import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
 import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
 import type { Form, Meaning, Weight } from './symbols'
-import { gatheredTable, reshapedScores } from './takeattention'
+import { gatheredTable, reshapedScores, turnedScores } from './takeattention'
 import { averagedWindows, selectedMeans, turnedWindows } from './takemeans'
 import { branchSum, stackedBranches } from './takebranches'
 import { joinBands } from './takerolls'
@@ -175,7 +175,7 @@ const permuted = (w: Weight, perm: readonly number[]): Weight => {
 
 export const transpose = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (turnedWindows(r)) return undefined
+  if (turnedWindows(r) || turnedScores(r)) return undefined
   const perm = r.ints('perm')?.join() ?? ''
   if (s.tag === 'weight') {
     if (s.weight.dims.length === 2 && (perm === '1,0' || perm === '')) return r.is({ tag: 'weight', weight: turned(s.weight) })

@@ -60,6 +60,7 @@ import { batchNormalization, groupNormalization, instanceNormalization, layerNor
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
+import { atLeast, meanOfPowers, power } from './takepowers'
 import { standardPart } from './takestandard'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import { isLast, sizeOf } from './views'
@@ -94,6 +95,7 @@ const clipped = (r: Reading): unknown => {
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
+  if (low !== undefined && high === undefined && !r.has(2)) return atLeast(r, low)
   // PyTorch decomposes relu6 so.
   const s = low === undefined && high === 6 ? r.symbol(0) : undefined
   const before = s?.tag === 'data' ? r.steps[s.step] : undefined
@@ -207,6 +209,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   },
   Gemm: gemm,
   GlobalAveragePool: (r) => {
+    if (meanOfPowers(r, true)) return
     r.image(0)
     r.makes(globalAvgPool())
   },
@@ -231,8 +234,9 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   PRelu: sloped,
   Pad: padding,
+  Pow: power,
   ReduceL2: norms,
-  ReduceMean: globalAverage,
+  ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
   ReduceSum: stackSum,
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,

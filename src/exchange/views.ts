@@ -90,6 +90,13 @@ export const meaningOf = (view: View, shape: Shape): Meaning => {
   return form === undefined ? { tag: 'view', view } : { tag: 'data', step: view.step, form }
 }
 
+/** The channels of a view that is an image of a part of the channels, or of all in another order; undefined for others. */
+export const channelsIn = ({ axes, factor }: View, shape: Shape): Axis | undefined => {
+  const [batch, channels, ...pixels] = axes
+  const isImage = batch?.length === 0 && factor === 1 && same(pixels, imageAxes(shape).slice(2))
+  return isImage && channels!.length > 0 && channels!.every((a) => a.dim === 'C') ? channels : undefined
+}
+
 /** The axes of [B,C,H·W] after the layer `turnPixels`, whose channels are the pixels; undefined for other views. */
 export const turnedAxes = ({ axes, from, factor }: View, shape: Shape): readonly Axis[] | undefined => {
   const [, c, h, w] = shape

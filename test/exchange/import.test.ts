@@ -36,6 +36,11 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'powers-kept',
+  'wide-traced',
+  'wide-dynamo',
+  'powers-traced',
+  'powers-dynamo',
   'branches-traced',
   'branches-dynamo',
   'mixed-traced',

@@ -34,6 +34,8 @@ const textOf = ({ model, nets }: Imported): string => sourceText({ input: model.
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'wide-train',
+  'powers-train',
   'branches-train',
   'mixed-train',
   'shifts-train',
