@@ -96,14 +96,14 @@ export const roll: Lower = (l) => {
     const extent = sizes[axis]!
     const at = (((extent - shifts[i]!) % extent) + extent) % extent
     if (at === 0) return from
-    const cut = (start: number, end: number) =>
-      l.add('Slice', [from], { starts: [start], ends: [end], axes: [axis], steps: [1] })
+    const cut = (start: number, end: number) => l.add('Slice', [from], { starts: [start], ends: [end], axes: [axis], steps: [1] })
     return l.add('Concat', [cut(at, extent), cut(0, at)], { axis })
   }, l.given('self'))
   return l.make('Identity', [rolled])
 }
 
-export const expand: Lower = (l) => (l.result().join() === l.sizes('self').join() ? l.same('self') : l.make('Expand', [l.given('self')]))
+export const expand: Lower = (l) =>
+  l.result().join() === l.sizes('self').join() ? l.same('self') : l.make('Expand', [l.given('self')])
 
 /** A table of relative positions at constant places. */
 export const index: Lower = (l) => {
@@ -115,7 +115,8 @@ export const index: Lower = (l) => {
 export const pixelShuffle: Lower = (l) =>
   l.make('DepthToSpace', [l.given('self')], { blocksize: l.number('upscale_factor', 1), mode: 'CRD' })
 
-export const pixelUnshuffle: Lower = (l) => l.make('PixelUnshuffle', [l.given('self')], { factor: l.number('downscale_factor', 1) }, OWN)
+export const pixelUnshuffle: Lower = (l) =>
+  l.make('PixelUnshuffle', [l.given('self')], { factor: l.number('downscale_factor', 1) }, OWN)
 
 export const channelShuffle: Lower = (l) => {
   const [, c, h, w] = l.sizes('self') as [number, number, number, number]

@@ -2,11 +2,22 @@
 // concatenation or of a product are taken before it. Worked example: two heads of [q k v], 4 channels each, have the keys in channels 4 to 7 and 16 to 19.
 import { sliceChannels } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
-import type { Reading } from './reading'
+import type { Net, Shape } from '../../dsl/net'
 import type { Axis } from './symbols'
+import type { Step } from './ways'
+
+/** The steps of a net that is being read (reading.ts). */
+interface Steps {
+  readonly steps: readonly Step[]
+  shape(step: number): Shape
+  once(what: string, from: number, make: () => number): number
+  layer(layer: Net, from: number): number
+  meeting(kind: 'product', ins: readonly number[], shape: Shape): number
+  joined(ins: readonly number[], shapeOf: () => Shape): number
+}
 
 /** Channels [from, from + count) of a value. */
-export const channelsOf = (r: Reading, step: number, from: number, count: number): number => {
+export const channelsOf = (r: Steps, step: number, from: number, count: number): number => {
   const { kind, ins, shape } = r.steps[step]!
   if (from === 0 && count === shape[1]) return step
   if (kind === 'product' && ins.every((i) => r.shape(i)[1] === shape[1])) {
@@ -25,10 +36,13 @@ export const channelsOf = (r: Reading, step: number, from: number, count: number
 
 /** The channels at which the parts of an axis begin. */
 export const startsOf = (axis: Axis, from: number): readonly number[] =>
-  axis.reduce<readonly number[]>((all, a) => all.flatMap((s) => Array.from({ length: a.size }, (_, i) => s + i * a.stride)), [from])
+  axis.reduce<readonly number[]>(
+    (all, a) => all.flatMap((s) => Array.from({ length: a.size }, (_, i) => s + i * a.stride)),
+    [from],
+  )
 
 /** Runs of channels of one length as one value; neighbours are one run. */
-export const gathered = (r: Reading, step: number, starts: readonly number[], length: number): number => {
+export const gathered = (r: Steps, step: number, starts: readonly number[], length: number): number => {
   const runs: { from: number; count: number }[] = []
   for (const from of starts) {
     const last = runs[runs.length - 1]
@@ -41,7 +55,7 @@ export const gathered = (r: Reading, step: number, starts: readonly number[], le
 }
 
 /** The value with the channels of an axis, in order. */
-export const channelsOfAxis = (r: Reading, step: number, axis: Axis, from: number): number => {
+export const channelsOfAxis = (r: Steps, step: number, axis: Axis, from: number): number => {
   const last = axis[axis.length - 1]
   const isRun = last?.stride === 1
   return gathered(r, step, startsOf(isRun ? axis.slice(0, -1) : axis, from), isRun ? last.size : 1)

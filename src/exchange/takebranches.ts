@@ -59,7 +59,8 @@ export const stackedBranches = (r: Reading, symbols: readonly Meaning[]): boolea
   const sizes = first.axes.map(sizeOf)
   const [axis] = positive([r.int('axis', 0)], sizes.length) as [number]
   const isStack = views.every(
-    (v) => v !== undefined && isSplitImage(r, v) && same(v.axes.map(sizeOf), sizes) && sizes.slice(0, axis + 1).every((n) => n === 1),
+    (v) =>
+      v !== undefined && isSplitImage(r, v) && same(v.axes.map(sizeOf), sizes) && sizes.slice(0, axis + 1).every((n) => n === 1),
   )
   if (!isStack) return false
   const steps = views.map((v) => v!.step)
@@ -115,7 +116,14 @@ export const branchShares = (r: Reading): boolean => {
   if (scores.length < 2) return false
   const shares = scores.map((s, i) => {
     const others = scores.filter((_, j) => j !== i)
-    return r.layer(sigmoid(), less(r, s, others.reduce((sum, o) => logSum(r, o, sum))))
+    return r.layer(
+      sigmoid(),
+      less(
+        r,
+        s,
+        others.reduce((sum, o) => logSum(r, o, sum)),
+      ),
+    )
   })
   const [b, c, h, w] = r.shape(shares[0]!)
   const step = r.joined(shares, () => [b, shares.length * c, h, w])

@@ -14,7 +14,8 @@ const partOf = (r: Reading, part: Power['part']): Power | undefined => {
 /** Values that are at least eps. */
 export const atLeast = (r: Reading, eps: number): void => {
   const { step, form } = r.data(0)
-  if (form !== 'image' || eps <= 0) refuse(`it clips to ${eps} and ∞; allowed: 0 and ∞, and eps > 0 in a generalised mean of an image`)
+  if (form !== 'image' || eps <= 0)
+    refuse(`it clips to ${eps} and ∞; allowed: 0 and ∞, and eps > 0 in a generalised mean of an image`)
   r.is({ tag: 'power', part: 'least', step, eps: shortest(eps) })
 }
 
@@ -23,7 +24,8 @@ export const power = (r: Reading): unknown => {
   const [least, mean] = [partOf(r, 'least'), partOf(r, 'mean')]
   if (least !== undefined) return r.is({ ...least, part: 'powers', power: shortest(r.constant(1)) })
   if (mean?.power === undefined) return refuse('it raises values to a power; allowed: generalised means')
-  if (!near(r.constant(1) * mean.power, 1)) refuse(`it is no root of order ${mean.power}; allowed: the root of the powers in the mean`)
+  if (!near(r.constant(1) * mean.power, 1))
+    refuse(`it is no root of order ${mean.power}; allowed: the root of the powers in the mean`)
   return r.is({ tag: 'data', step: r.layer(generalizedMeanPool(mean.power, mean.eps), mean.step), form: 'image' })
 }
 

@@ -284,7 +284,8 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
-  if (responseProduct(r) || branchProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
+  if (responseProduct(r) || branchProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0)))
+    return undefined
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved.x, curved.layer)
   const [a, b] = [r.settled(0), r.settled(1)]

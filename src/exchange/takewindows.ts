@@ -1,6 +1,17 @@
 // Convolutions, pools, padding and resizing, from ONNX nodes. In: the current node. Out: its layer. Invariant: padding of all kinds becomes numbers
 // of each side; padding that the layer cannot have is refused.
-import { type Affine, avgPool, bias, conv2d, convTranspose2d, layerScale, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
+import {
+  type Affine,
+  avgPool,
+  bias,
+  conv2d,
+  convTranspose2d,
+  layerScale,
+  maxPool,
+  pixelLinear,
+  reflectionPad2d,
+  upsample,
+} from '../../dsl'
 import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
@@ -69,7 +80,9 @@ const paddedInput = (r: Reading, isLeast = false): { readonly from: number; read
   const s = r.symbol(0)
   if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
   if (s.isLeast !== isLeast && !(isLeast && isAbove(r, s.step)))
-    refuse(`its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞, and zeros around values without negative numbers' : 'zeros'}`)
+    refuse(
+      `its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞, and zeros around values without negative numbers' : 'zeros'}`,
+    )
   return { from: s.step, around: s.sides }
 }
 
@@ -190,7 +203,8 @@ const windowsOf = (
 /** An average of the whole image as a part of a generalised mean. */
 const isOfPowers = (r: Reading, kernel: readonly [number, number]): boolean => {
   const s = r.symbol(0)
-  const isWhole = s.tag === 'power' && kernel.join() === r.shape(s.step).slice(2).join() && (r.ints('pads') ?? []).every((n) => n === 0)
+  const isWhole =
+    s.tag === 'power' && kernel.join() === r.shape(s.step).slice(2).join() && (r.ints('pads') ?? []).every((n) => n === 0)
   return s.tag === 'power' && meanOfPowers(r, isWhole)
 }
 

@@ -229,6 +229,7 @@ const CONSTANTS = [
   float('sixth', 1 / 6),
   ...[0, 1, 2, 3, 4, -1, -4].map((n) => int64s(`[${n}]`, n)),
   int64s('[1,3]', 1, 3),
+  int64s('one more', 0, 0, 0, 0, 0, 0, 1, 1),
   int64s('[3,3]', 3, 3),
   int64s('[0,2,2,8,8]', 0, 2, 2, 8, 8),
   int64s('[0,4,8,8]', 0, 4, 8, 8),
@@ -330,6 +331,10 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
       node('Conv', ['x', 'c'], 'y'),
     ],
     "conv2d('y_s', 4, 3, { pad: 0, standardize: 0.00001, bias: false })",
+  ],
+  'zeros before a max pool behind relu': [
+    [node('Relu', ['x'], 'r'), node('Pad', ['r', 'one more'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])],
+    'relu(), maxPool(2, { stride: 1, pad: { top: 0, left: 0, bottom: 1, right: 1 } })',
   ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
@@ -508,6 +513,54 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       initializer: [int64s('from', 0), int64s('to', -1), int64s('axes', 2)],
     },
     /node 'y's' \(Relu\): its input 'a' is a part of the rows or columns; allowed: values computed by layers from the image/,
+  ],
+  'a sum of rows': [
+    {
+      ...nodes(node('Reshape', ['x', 'to'], 'a'), node('ReduceSum', ['a', '[3]'], 'y')),
+      initializer: [int64s('to', 0, 2, 2, 4, 2, 8), int64s('[3]', 3)],
+    },
+    /node 'y's' \(ReduceSum\): allowed: the sum along the first dimension of stacked images/,
+  ],
+  'a softmax over rows in two axes': [
+    {
+      ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y', [{ ...axis1, i: 2 }])),
+      initializer: [int64s('to', 0, 4, 2, 4, 8)],
+    },
+    /node 'y's' \(Softmax\): its input 'a' is a reshaped or sliced value/,
+  ],
+  'a root of another order': [
+    {
+      ...nodes(
+        node('Clip', ['x', 'least'], 'a'),
+        node('Pow', ['a', 'three'], 'b'),
+        node('GlobalAveragePool', ['b'], 'c'),
+        node('Pow', ['c', 'half'], 'y'),
+      ),
+      initializer: [float('least', 1e-6), float('three', 3), float('half', 0.5)],
+    },
+    /node 'y's' \(Pow\): it is no root of order 3; allowed: the root of the powers in the mean/,
+  ],
+  'powers over a part of the image': [
+    {
+      ...nodes(
+        node('Clip', ['x', 'least'], 'a'),
+        node('Pow', ['a', 'three'], 'b'),
+        node('AveragePool', ['b'], 'y', [ints('kernel_shape', 4, 8)]),
+      ),
+      initializer: [float('least', 1e-6), float('three', 3)],
+    },
+    /node 'y's' \(AveragePool\): it averages powers over a part of the image; allowed: height and width, kept/,
+  ],
+  'numbers that are clipped from below alone': [
+    { ...nodes(node('Clip', ['x', 'least'], 'a'), node('Relu', ['a'], 'y')), initializer: [float('least', 1e-6)] },
+    /node 'y's' \(Relu\): its input 'a' is a part of a generalised mean/,
+  ],
+  'zeros before a max pool of any numbers': [
+    {
+      ...nodes(node('Pad', ['x', 'pads'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])),
+      initializer: [int64s('pads', 0, 0, 0, 0, 0, 0, 1, 1)],
+    },
+    /node 'y's' \(MaxPool\): its input is padded with zeros; allowed: −∞, and zeros around values without negative numbers/,
   ],
   'rows in another order': [
     {
