@@ -121,9 +121,17 @@ const resize: Lower = (l) => {
 const isTraining = (node: AtenNode): boolean =>
   /batch_norm|dropout/.test(node.target) && ['training', 'train'].some((name) => node.arguments.get(name)?.['as_bool'] === true)
 
+/** The rows of a weight, normalised by their own statistics: a standardised weight. */
+const weightNorm: Lower = (l) =>
+  l.make('BatchNormalization', [l.given('input'), l.value('weight') ?? l.constant(1), l.value('bias') ?? l.constant(0)], {
+    epsilon: { float: l.number('eps', 1e-5) },
+    training_mode: 1,
+  })
+
 const batchNorm =
   (inTraining: boolean): Lower =>
   (l) => {
+    if (!l.has('running_mean') && l.batchAxis('input') === undefined && l.flag('training', false)) return weightNorm(l)
     if (!l.has('running_mean') || !l.has('running_var')) fault('it has no running statistics; allowed: track_running_stats=True')
     if (!l.has('weight') || !l.has('bias')) fault('it has no weight or no bias; allowed: affine=True')
     const isFixed = inTraining && !l.flag('training', l.operator.endsWith('functional'))
@@ -400,6 +408,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   relu: unary('Relu'),
   relu6: clip(0, 6),
   reshape,
+  reshape_as: reshape,
   roll,
   rsub: (l) => l.make('Sub', [l.operand('other'), l.operand('self')]),
   scaled_dot_product_attention: attention,
@@ -433,7 +442,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
 /** The operators whose results use the memory of their first argument. */
 const VIEWS = new Set(
   (
-    'alias chunk contiguous detach dropout expand expand_as feature_dropout flatten narrow permute reshape select slice split ' +
+    'alias chunk contiguous detach dropout expand expand_as feature_dropout flatten narrow permute reshape reshape_as select slice split ' +
     'split_with_sizes squeeze swapaxes t to transpose type_as unbind unflatten unsqueeze view _unsafe_view'
   ).split(' '),
 )

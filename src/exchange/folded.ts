@@ -21,11 +21,16 @@ const numbersIn = (w: Weight): Numbers | undefined => {
   return sizes && { sizes, dims: w.dims, real: !WHOLE.includes(w.tensor.type) }
 }
 
+/** PyTorch's names of weights have dots. One number becomes a constant of a layer. */
+const isTrained = ({ tensor, dims }: Weight): boolean =>
+  elementsOf(dims) > 1 && /^[\w-]+(\.[\w-]+)+$/.test(tensor.name) && !tensor.isFixed
+
 /** An input as numbers; real constants count only if `real`. */
 const input = (r: Reading, i: number, real: boolean): Numbers | undefined => {
   if (!r.has(i)) return undefined
   const s = r.symbol(i)
   if (s.tag === 'sizes') return s
+  if (s.tag === 'weight' && isTrained(s.weight)) return undefined
   return s.tag === 'weight' && (real || WHOLE.includes(s.weight.tensor.type)) ? numbersIn(s.weight) : undefined
 }
 

@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { fromBytes, identity, modelAt, turnPixels } from '../../dsl'
+import { fromBytes, identity, modelAt, sliceChannels, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -12,7 +12,7 @@ import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
 import { channelsOfAxis } from './channels'
 import { type Meaning, nodeText, type Weight } from './symbols'
-import { channelsIn, isTurnedImage, meaningOf, turnedAxes } from './views'
+import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, turnedAxes } from './views'
 import type { Step } from './ways'
 
 /** A parameter of the net, and the numbers that it has. */
@@ -179,6 +179,7 @@ export class Reading {
   /** An input. [B,C,H·W] has the pixels as channels, for layers over all pixels; a part of the channels of an image is a value of its own. */
   settled(i: number): Meaning {
     const s = this.symbol(i)
+    if (s.tag === 'band') return this.tokens(s)
     if (s.tag !== 'view') return s
     const axes = turnedAxes(s.view, this.shape(s.view.step))
     if (axes === undefined) {
@@ -189,6 +190,17 @@ export class Reading {
     }
     const step = this.once('turned', s.view.step, () => this.layer(turnPixels(), s.view.step))
     return meaningOf({ step, axes, from: 0, factor: 1 }, this.shape(step))
+  }
+  /** A part of pixels in one row is a value of its own: tokens without the class token. */
+  private tokens(s: Extract<Meaning, { tag: 'band' }>): Meaning {
+    const { step, from, count, form } = s
+    if (this.shape(step)[2] !== 1 || s.dim !== 'W') return s
+    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
+    const part = this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
+    const axes = axesOfForm(form, this.shape(step)).map((a) =>
+      a.map((atom) => (atom.dim === 'W' ? { ...atom, size: count } : atom)),
+    )
+    return meaningOf({ step: part, axes: axes.map(joined), from: 0, factor: 1 }, this.shape(part))
   }
   /** The layer `fromBytes` for all that reads these numbers. */
   numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {

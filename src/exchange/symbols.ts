@@ -73,13 +73,15 @@ export type Meaning =
   /** A weight in the course of its standardisation, by the name of its last step (takestandard.ts). */
   | {
       readonly tag: 'standard'
-      readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole'
+      readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole' | 'gain'
       readonly weight: Weight
       readonly eps: number
       /** Its means are those of columns. */
       readonly ofColumns?: boolean
       /** The factor of each output channel. */
       readonly gain?: Weight | undefined
+      /** The factor of the gain. */
+      readonly factor?: number | undefined
     }
   | { readonly tag: 'array'; readonly array: Constants }
   /** Neighbouring rows or columns of a value. */

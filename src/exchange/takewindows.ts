@@ -2,6 +2,7 @@
 // of each side; padding that the layer cannot have is refused.
 import {
   type Affine,
+  affine,
   avgPool,
   bias,
   conv2d,
@@ -114,7 +115,7 @@ export const convolution = (r: Reading): void => {
   const name = r.named(weight, r.has(2) ? r.weight(2) : undefined)
   const isPixel = weight.tensor.dims.length === 2
   r.parameter(`${name}.weight`, weight, isPixel ? weight.dims.slice(0, 2) : weight.dims)
-  const gain = isStandard ? standard.gain : undefined
+  const { gain, factor } = isStandard ? standard : {}
   const options = { bias: gain ? false : biased(r, name, 2, out) }
   const plain = [...kernel, ...stride, ...dilation, groups].every((n) => n === 1) && pads.every((n) => n === 0)
   const usual = padOf('same', extent(kernel), extent(dilation))
@@ -131,14 +132,15 @@ export const convolution = (r: Reading): void => {
   if (weight.dims[1]! * groups !== r.shape(from)[1])
     refuse(`its weight is for ${weight.dims[1]! * groups} channels, its input has ${r.shape(from)[1]}`)
   const step = r.layer(layer, from)
-  r.is({ tag: 'data', step: gain ? gained(r, name, step, gain) : step, form: 'image' })
+  r.is({ tag: 'data', step: gain ? gained(r, name, step, gain, factor) : step, form: 'image' })
 }
 
 /** A convolution of a standardised weight with a gain: the factor and the bias of each channel are layers behind it. */
-const gained = (r: Reading, name: string, step: number, gain: Weight): number => {
+const gained = (r: Reading, name: string, step: number, gain: Weight, factor = 1): number => {
   const channels = r.shape(step)[1]
   r.parameter(`${name}.gain`, gain, [channels, 1, 1])
-  const scaled = r.layer(layerScale(`${name}.gain`), step)
+  const whole = r.layer(layerScale(`${name}.gain`), step)
+  const scaled = factor === 1 ? whole : r.layer(affine(factor), whole)
   return biased(r, name, 2, channels) ? r.layer(bias(`${name}.bias`), scaled) : scaled
 }
 

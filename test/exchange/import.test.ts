@@ -227,7 +227,7 @@ const float = (name: string, n: number): TensorProto => ({
 const CONSTANTS = [
   ...[0, 1, 2, 3, 6].map((n) => float(`${n}`, n)),
   float('sixth', 1 / 6),
-  ...[0, 1, 2, 3, 4, -1, -4].map((n) => int64s(`[${n}]`, n)),
+  ...[0, 1, 2, 3, 4, 8, -1, -4].map((n) => int64s(`[${n}]`, n)),
   int64s('[1,3]', 1, 3),
   int64s('one more', 0, 0, 0, 0, 0, 0, 1, 1),
   int64s('[3,3]', 3, 3),
@@ -335,6 +335,11 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
   'zeros before a max pool behind relu': [
     [node('Relu', ['x'], 'r'), node('Pad', ['r', 'one more'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])],
     'relu(), maxPool(2, { stride: 1, pad: { top: 0, left: 0, bottom: 1, right: 1 } })',
+  ],
+  'tokens without the first': [
+    [node('MaxPool', ['x'], 'a', [ints('kernel_shape', 8, 1)]), node('Reshape', ['a', '[1,4,-1]'], 'b'), node('Transpose', ['b'], 'c', [ints('perm', 0, 2, 1)]),
+      node('Slice', ['c', '[1]', '[8]', '[1]'], 'd'), node('ReduceMean', ['d', '[1]'], 'y', [{ ...axis1, name: 'keepdims', i: 0 }])],
+    'maxPool([8, 1], { stride: 1 }), turnPixels(), sliceChannels(1, 7), turnPixels(), globalAvgPool()',
   ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),

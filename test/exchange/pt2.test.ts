@@ -92,6 +92,14 @@ test('dropout, stochastic depth and a norm that stays fixed are kept; dropout of
   assert.not.match(textOf(plain), /frozen/)
 })
 
+test('a weight normalised by its own rows is standardised, with its gain behind the convolution', () => {
+  const text = textOf(fixture('standard-train'))
+  assert.match(text, /conv2d\('0', 6, 3, \{ pad: 0, standardize: 0\.000001, bias: false \}\)/)
+  assert.match(text, /seq\(layerScale\('0\.gain'\), affine\(0\.5\), bias\('0\.bias'\), silu\(\)\)/)
+  assert.match(text, /conv2d\('2', 80, 1, \{ standardize: 0\.000001, bias: false \}\)/)
+  assert.match(text, /seq\(layerScale\('2\.gain'\), affine\(0\.5\), bias\('2\.bias'\), relu\(\)\)/)
+})
+
 test('weights have the names of the state dict', () => {
   const out = join(folder, 'residual.ts')
   const { save } = importOnnx(join(fixtures, 'residual-train.pt2'), { out })
