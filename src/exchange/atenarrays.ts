@@ -52,6 +52,8 @@ const assigned =
   (name: string): Compute =>
   (l) => {
     const to = self(l)
+    if (l.copied.has(to.memory))
+      return fault('it changes an array that was reshaped to a copy; use the operator that is not in place')
     const from = numbersIn(broadcast(operand(l, name), to.sizes))
     eachPlace(to, (place, i) => (to.memory[place] = from[i]!))
     return to
@@ -103,12 +105,15 @@ const unsqueeze: Compute = (l) => {
   return { ...a, sizes: l.result(), strides: [...a.strides.slice(0, axis), 0, ...a.strides.slice(axis)] }
 }
 
-/** A copy, unless the array is in C order. */
+const copy = (a: Strided): Strided => ({ memory: numbersIn(a), sizes: a.sizes, strides: dense(a.sizes), offset: 0 })
+
+/** A copy, unless the array is in C order. PyTorch may share the memory of others, too: neither array may change after it. */
 const reshape: Compute = (l) => {
   const a = self(l)
   const isDense = a.sizes.every((n, i) => n === 1 || a.strides[i] === dense(a.sizes)[i])
-  const memory = isDense ? a.memory : numbersIn(a)
-  return { memory, sizes: l.result(), strides: dense(l.result()), offset: isDense ? a.offset : 0 }
+  const { memory, offset } = isDense ? a : copy(a)
+  if (!isDense) for (const held of [a.memory, memory]) l.copied.add(held)
+  return { memory, sizes: l.result(), strides: dense(l.result()), offset }
 }
 
 const CREATED: Readonly<Record<string, Compute>> = {
@@ -122,7 +127,7 @@ const CREATED: Readonly<Record<string, Compute>> = {
 const COMPUTED: Readonly<Record<string, Compute>> = {
   add: each((a, b) => a + b),
   alias: self,
-  clone: reshape,
+  clone: (l) => copy(self(l)),
   contiguous: reshape,
   copy: assigned('src'),
   detach: self,

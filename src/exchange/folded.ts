@@ -23,7 +23,7 @@ const numbersIn = (w: Weight): Numbers | undefined => {
 
 /** PyTorch's names of weights have dots. One number becomes a constant of a layer. */
 const isTrained = ({ tensor, dims }: Weight): boolean =>
-  elementsOf(dims) > 1 && /^[\w-]+(\.[\w-]+)+$/.test(tensor.name) && !tensor.isFixed
+  elementsOf(dims) > 1 && !WHOLE.includes(tensor.type) && /^[\w-]+(\.[\w-]+)+$/.test(tensor.name) && !tensor.isFixed
 
 /** An input as numbers; real constants count only if `real`. */
 const input = (r: Reading, i: number, real: boolean): Numbers | undefined => {

@@ -5,6 +5,7 @@ import { elementsOf } from '../../staging/core/box'
 import { type Attributes, attribute, floats, int64s } from './nodes'
 import type { NodeProto, TensorProto } from './onnx'
 import { type AtenNode, namesIn, type Program } from './pt2'
+import type { Constants } from './read'
 import { numbersIn, type Strided } from './strided'
 
 /** The reason why a node of a program has no ONNX nodes. */
@@ -50,6 +51,10 @@ export class Lowering {
   private readonly batches = new Map<string, Batch>()
   /** The values that are computed from constants (atenarrays.ts). */
   readonly arrays = new Map<string, Strided>()
+  /** The memory of arrays that were reshaped to a copy. */
+  readonly copied = new Set<Float64Array>()
+  /** The arrays that other nodes read, with their numbers at that time. */
+  readonly read = new Map<string, Constants>()
   readonly batch: number
   private node!: AtenNode
 
@@ -170,9 +175,10 @@ export class Lowering {
   }
   /** The present numbers of an array. */
   private array(value: string, array: Strided): string {
-    const numbers = [...numbersIn(array)]
-    const isWhole = this.program.values.get(value)?.type === 'I64'
-    return this.stored(isWhole ? { ...int64s(numbers), dims: array.sizes } : floats(numbers, array.sizes))
+    const name = `array:${this.read.size}`
+    const real = this.program.values.get(value)?.type !== 'I64'
+    this.read.set(name, { dims: array.sizes, numbers: numbersIn(array), real })
+    return name
   }
   private stored(tensor: TensorProto): string {
     const name = `constant:${this.constants.length}`

@@ -1,7 +1,7 @@
 // The meanings of an ONNX value while a graph is read. In: nothing. Out: the kinds of it, and their common part. Invariant: activations are steps of
 // the net in any form of ONNX: [B,C,H,W], [B,C] or channels last.
 import type { NodeProto } from './onnx'
-import type { Tensor } from './read'
+import type { Constants, Tensor } from './read'
 
 /**
  * An activation as ONNX holds it: an image, flat ([B,C] of one pixel), or with its channels last; 'last:…' has the pixels in other axes than height
@@ -23,14 +23,6 @@ export interface Sizes {
   /** Absent for a list. */
   readonly dims?: readonly number[]
   readonly real?: boolean
-}
-
-/** An array that the file computes from constants. */
-export interface Constants {
-  readonly dims: readonly number[]
-  /** In C order. */
-  readonly numbers: Float64Array
-  readonly real: boolean
 }
 
 /** `size` places of a dimension, at distances of `stride`. */

@@ -4,7 +4,7 @@
 import { gathered, startsOf } from './channels'
 import { type Reading, refuse } from './reading'
 import type { Axis, View } from './symbols'
-import { joined, sizeOf } from './views'
+import { isRow, joined, sizeOf } from './views'
 
 const headOf = ({ axes }: View): number => sizeOf(axes[axes.length - 1]!)
 
@@ -23,7 +23,11 @@ export const equalHeads = (r: Reading, [q, k, v]: readonly [View, View, View]): 
   const tokens = q.axes[q.axes.length - 2]!
   const asRow = (of: View, width: number, times: number): View => {
     const [heads, channels] = [of.axes.slice(0, -2).flat(), joined(of.axes[of.axes.length - 1]!)]
-    const isPlain = [...heads, ...channels].every((a) => a.dim === 'C') && channels.length < 2 && (channels[0]?.stride ?? 1) === 1
+    const isWhole =
+      isRow(of.axes[of.axes.length - 2], r.shape(of.step)) &&
+      JSON.stringify(of.axes[of.axes.length - 2]) === JSON.stringify(tokens)
+    const isPlain =
+      isWhole && [...heads, ...channels].every((a) => a.dim === 'C') && channels.length < 2 && (channels[0]?.stride ?? 1) === 1
     if (!Number.isInteger(copies) || !isPlain || heads.length > 1 || headOf(of) !== width)
       return refuse(`its values have ${wide} channels, its queries ${narrow}; allowed: a multiple, of whole images`)
     const starts = startsOf(heads, of.from).flatMap((s) => Array<number>(times).fill(s))

@@ -401,6 +401,7 @@ export const takeOnnx = (file: OnnxFile, o: ImportChoice, found?: Map<string, st
       if (E.isLeft(tensor)) return tensor
       r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
     }
+    for (const [name, array] of file.arrays ?? []) r.bind(name, { tag: 'array', array })
     for (node of nodesOf(file, o.output)) {
       try {
         takeNode(r, node)

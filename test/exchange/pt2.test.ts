@@ -187,6 +187,7 @@ const REFUSED: readonly (readonly [string, Made, RegExp])[] = [
   ['a weight of other sizes', { nodes: [conv()], weights: { w: [4, 3, 3, 3] } }, /its weight is for 3 channels, its input has 4/],
   ['a roll of all elements', { nodes: [['roll.default', { ...X, shifts: ints(1) }, { y: IMAGE }]] }, /it rolls all elements as one row/],
   ['a roll of the batch', { nodes: [['roll.default', { ...X, shifts: ints(1), dims: ints(0) }, { y: IMAGE }]] }, /it rolls the batch/],
+  ['an array that an image is multiplied by', { nodes: [['new_ones.default', { ...X, size: ints(4, 1, 1) }, { a: [4, 1, 1] }], ['mul.Tensor', { ...X, other: tensor('a') }, { y: IMAGE }]] }, /is a computed constant; allowed: values computed by layers/],
   ['an array with a value of the image', { nodes: [['new_zeros.default', { ...X, size: ints(...IMAGE) }, { a: IMAGE }], ['sub.Tensor', { self: tensor('a'), other: tensor('x') }, { y: IMAGE }]] }, /it computes with a constant array and a value of the image/],
   ['an array that is added to in place', { nodes: [['new_zeros.default', { ...X, size: ints(4) }, { a: [4] }], ['add_.Tensor', { self: tensor('a'), other: { as_int: 1 } }, { y: [4] }]] }, /it changes an array in place; allowed: fill, copy/],
   ['another type', { nodes: [['to.dtype', X, { y: IMAGE }], relu('y', 'z', 'sin')] }, /sin/],
