@@ -83,6 +83,7 @@ export const einsum = (r: Reading): void => {
 export const scaledScores = (r: Reading, i: number, factor: number | undefined): boolean => {
   const s = r.symbol(i)
   if (factor === undefined || (s.tag !== 'view' && s.tag !== 'scores')) return false
+  if (s.tag === 'scores' && s.scores.soft) return refuse('it multiplies a softmax by a number; allowed: scores before it')
   r.is(
     s.tag === 'view'
       ? { tag: 'view', view: { ...s.view, factor: s.view.factor * factor } }
@@ -92,9 +93,9 @@ export const scaledScores = (r: Reading, i: number, factor: number | undefined):
 }
 
 /** Sizes of scores: those of groups and heads, and the numbers of queries and keys. */
-export const scoreSizes = ({ q, k }: Scores): readonly number[] => {
-  const sizes = q.axes.map(sizeOf)
-  return [...sizes.slice(0, -1), sizeOf(k.axes[k.axes.length - 2]!)]
+export const scoreSizes = ({ q, k, turned }: Scores): readonly number[] => {
+  const tokens = [q, k].map(({ axes }) => sizeOf(axes[axes.length - 2]!))
+  return [...q.axes.slice(0, -2).map(sizeOf), ...(turned ? tokens.reverse() : tokens)]
 }
 
 /** Scores with their groups and heads in other axes. */
@@ -184,6 +185,7 @@ export const turnedScores = (r: Reading): boolean => {
 export const softScores = (r: Reading): boolean => {
   const s = r.symbol(0)
   if (s.tag !== 'scores') return false
+  if (s.scores.soft) refuse('it takes a softmax of a softmax; allowed: one')
   const axis = r.int('axis', -1)
   if (axis !== -1 && axis !== s.scores.q.axes.length - 1) refuse(`its axis is ${axis}; allowed: the last, of the keys`)
   r.is({ tag: 'scores', scores: { ...s.scores, soft: true } })

@@ -46,7 +46,7 @@ const imageOf = (r: Reading, { step, axes, from }: View): number => {
 /** Each branch along an axis of channels, as an image. */
 const branchesOf = (r: Reading, view: View, axis: number): readonly number[] => {
   const [atom, ...others] = view.axes[axis] ?? []
-  if (atom?.dim !== 'C' || others.length > 0) return []
+  if (atom?.dim !== 'C' || others.length > 0 || view.factor !== 1) return []
   const axes = view.axes.filter((_, i) => i !== axis)
   return Array.from({ length: atom.size }, (_, i) => imageOf(r, { ...view, axes, from: view.from + i * atom.stride }))
 }

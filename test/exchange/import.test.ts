@@ -441,6 +441,18 @@ const rollOf = (from: string, to: string, ...next: readonly string[]): readonly 
 ]
 const ROLL = [0, 2, 3, 8].map((n) => int64s(`[${n}]`, n))
 
+/** Scores of all pixels, their softmax, and more nodes. */
+const scoresThen = (...more: readonly NodeProto[]): Partial<GraphProto> => ({
+  ...nodes(
+    node('Reshape', ['x', 'flat'], 'f'),
+    node('Transpose', ['f'], 't', [ints('perm', 0, 2, 1)]),
+    node('MatMul', ['t', 'f'], 'a'),
+    node('Softmax', ['a'], 'b'),
+    ...more,
+  ),
+  initializer: [int64s('flat', 0, 4, -1), float('two', 2)],
+})
+
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
@@ -518,6 +530,38 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       initializer: [int64s('from', 0), int64s('to', -1), int64s('axes', 2)],
     },
     /node 'y's' \(Relu\): its input 'a' is a part of the rows or columns; allowed: values computed by layers from the image/,
+  ],
+  'a softmax of a softmax': [
+    scoresThen(node('Softmax', ['b'], 'y')),
+    /node 'y's' \(Softmax\): it takes a softmax of a softmax; allowed: one/,
+  ],
+  'a softmax times a number': [
+    scoresThen(node('Mul', ['b', 'two'], 'y')),
+    /node 'y's' \(Mul\): it multiplies a softmax by a number; allowed: scores before it/,
+  ],
+  'scores that are transposed before their softmax': [
+    scoresThen(node('Transpose', ['a'], 'y', [ints('perm', 0, 2, 1)])),
+    /node 'y's' \(Transpose\): it transposes scores; allowed: queries and keys of a softmax, exchanged/,
+  ],
+  'values between transposed scores': [
+    scoresThen(node('Transpose', ['b'], 'd', [ints('perm', 0, 2, 1)]), node('MatMul', ['d', 't'], 'y')),
+    /node 'y's' \(MatMul\): it multiplies transposed scores by values; allowed: values by transposed scores/,
+  ],
+  'values that are no multiple of queries': [
+    {
+      ...nodes(
+        { ...node('Split', ['x', '[3,1]'], 'k', [axis1]), output: ['k', 'o'] },
+        node('Reshape', ['k', 'flat'], 'f'),
+        node('Reshape', ['x', 'flat'], 'v'),
+        node('Transpose', ['f'], 'q', [ints('perm', 0, 2, 1)]),
+        node('Transpose', ['v'], 'w', [ints('perm', 0, 2, 1)]),
+        node('MatMul', ['q', 'f'], 'a'),
+        node('Softmax', ['a'], 'b'),
+        node('MatMul', ['b', 'w'], 'y'),
+      ),
+      initializer: [int64s('[3,1]', 3, 1), int64s('flat', 0, 0, -1)],
+    },
+    /node 'y's' \(MatMul\): its values have 4 channels, its queries 3; allowed: a multiple, of whole images/,
   ],
   'a sum of rows': [
     {
