@@ -17,12 +17,22 @@ import sys
 
 import numpy as np
 
-from networks import networks, torch, warnings
+from networks import networks, timm, torch, tv, warnings
 
 SAMPLE = ('torchvision/resnet18', 'torchvision/mobilenet_v2', 'torchvision/convnext_tiny', 'torchvision/regnet_y_400mf', 'timm/seresnet50',
           'timm/mobilevit_s', 'timm/convnextv2_tiny', 'timm/pvt_v2_b0', 'timm/mobilenetv4_hybrid_medium', 'smp/Unet-resnet34',
-          'smp/Unet-mit_b0', 'smp/Segformer-mit_b0')
+          'smp/Unet-mit_b0', 'smp/Segformer-mit_b0', 'timm/resnest14d', 'timm/skresnet18', 'timm/tresnet_m', 'timm/focalnet_tiny_srf',
+          'timm/nf_regnet_b0')
 STEPS, BATCH, SIZE, LR = 20, 4, 64, 1e-5
+
+
+def swin():
+    return tv.SwinTransformer(patch_size=[4, 4], embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4])
+
+
+# Networks for images of one size, made for this one; a smaller Swin.
+SIZED = {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE) for n in ('mixer_s16_224', 'gmlp_ti16_224', 'resmlp_12_224')}
+SIZED['torchvision/swin'] = swin
 
 
 def exported(net, x):
@@ -73,8 +83,9 @@ def trained(net, images, target):
 
 
 def losses(folder, *names):
-    for name, make, _ in networks():
-        if name not in SAMPLE or (names and not any(n in name for n in names)):
+    sample = {name: make for name, make, _ in networks() if name in SAMPLE}
+    for name, make in {**sample, **SIZED}.items():
+        if names and not any(n in name for n in names):
             continue
         place = os.path.join(folder, name.replace('/', '_'))
         os.makedirs(os.path.join(place, 'data'), exist_ok=True)

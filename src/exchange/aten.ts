@@ -3,13 +3,32 @@
 // training keeps fixed are frozen. Worked example: aten.silu is Sigmoid and Mul; the importer knows the two as silu.
 import * as E from 'fp-ts/Either'
 import { elementsOf } from '../../staging/core/box'
-import { Fault, fault, Lowering, operatorOf } from './lowering'
+import {
+  cat,
+  channelShuffle,
+  exchange,
+  expand,
+  index,
+  narrow,
+  permute,
+  pixelShuffle,
+  pixelUnshuffle,
+  reshape,
+  roll,
+  select,
+  slice,
+  split,
+  squeeze,
+  stack,
+  unbind,
+  unsqueeze,
+} from './atenforms'
+import { isArrayNode } from './atenarrays'
+import { Fault, fault, type Lower, Lowering, operatorOf } from './lowering'
 import type { Attributes } from './nodes'
 import { ELEMENT, OWN, type TensorProto, type ValueInfoProto } from './onnx'
 import type { AtenNode, Program } from './pt2'
 import { type OnnxFile, tensorOf } from './read'
-
-type Lower = (l: Lowering) => void
 
 /** The name of the argument that the operator computes with. */
 const subject = (l: Lowering): string => (l.has('input') ? 'input' : 'self')
@@ -102,9 +121,17 @@ const resize: Lower = (l) => {
 const isTraining = (node: AtenNode): boolean =>
   /batch_norm|dropout/.test(node.target) && ['training', 'train'].some((name) => node.arguments.get(name)?.['as_bool'] === true)
 
+/** The rows of a weight, normalised by their own statistics: a standardised weight. */
+const weightNorm: Lower = (l) =>
+  l.make('BatchNormalization', [l.given('input'), l.value('weight') ?? l.constant(1), l.value('bias') ?? l.constant(0)], {
+    epsilon: { float: l.number('eps', 1e-5) },
+    training_mode: 1,
+  })
+
 const batchNorm =
   (inTraining: boolean): Lower =>
   (l) => {
+    if (!l.has('running_mean') && l.batchAxis('input') === undefined && l.flag('training', false)) return weightNorm(l)
     if (!l.has('running_mean') || !l.has('running_var')) fault('it has no running statistics; allowed: track_running_stats=True')
     if (!l.has('weight') || !l.has('bias')) fault('it has no weight or no bias; allowed: affine=True')
     const isFixed = inTraining && !l.flag('training', l.operator.endsWith('functional'))
@@ -281,110 +308,7 @@ const addcmul: Lower = (l) => {
   l.make('Add', [l.given('self'), scaled])
 }
 
-// ---------------------------------------------------------------- other arrangements
-
-const reshape: Lower = (l) => {
-  if (l.result().join() === l.sizes('self').join()) l.same('self')
-  else l.make('Reshape', [l.given('self'), l.ints(...l.reshapedTo('self'))])
-}
-
-const permuted = (l: Lowering, perm: readonly number[]): void => {
-  l.moves('self', (batch) => perm.indexOf(batch))
-  l.make('Transpose', [l.given('self')], { perm })
-}
-const permute: Lower = (l) => {
-  const rank = l.sizes('self').length
-  permuted(
-    l,
-    (l.list('dims') ?? []).map((a) => (a < 0 ? a + rank : a)),
-  )
-}
-const exchange: Lower = (l) => {
-  const rank = l.sizes('self').length
-  const [a, b] = ['dim0', 'dim1'].map((name, i) => l.axis(l.has(`axis${i}`) ? `axis${i}` : name, rank, i)) as [number, number]
-  permuted(
-    l,
-    Array.from({ length: rank }, (_, i) => (i === a ? b : i === b ? a : i)),
-  )
-}
-
-const unsqueeze: Lower = (l) => {
-  const axis = l.axis('dim', l.result().length, 0)
-  l.moves('self', (batch) => batch + Number(axis <= batch))
-  l.make('Unsqueeze', [l.given('self')], { axes: [axis] })
-}
-
-const squeeze: Lower = (l) => {
-  const sizes = l.sizes('self')
-  const asked = l.list('dim')?.map((a) => (a < 0 ? a + sizes.length : a)) ?? sizes.map((_, i) => i)
-  const axes = asked.filter((a) => sizes[a] === 1)
-  if (axes.length === 0) return l.same('self')
-  if (axes.includes(l.batchAxis('self') ?? -1)) fault('it removes the dimension of the batch; allowed: others')
-  l.moves('self', (batch) => batch - axes.filter((a) => a < batch).length)
-  l.make('Squeeze', [l.given('self')], { axes })
-}
-
-/** One place of an axis. */
-const selected = (l: Lowering, axis: number, at: number, output: string): void => {
-  if (l.batchAxis('self') === axis) fault('it takes one image of the batch; allowed: channels')
-  l.moves('self', (batch) => batch - Number(axis < batch))
-  l.add('Gather', [l.given('self'), l.index(at)], { axis }, output)
-}
-const select: Lower = (l) => selected(l, l.axis('dim', l.sizes('self').length, 0), l.number('index', 0), l.output())
-const unbind: Lower = (l) => {
-  const axis = l.axis('dim', l.sizes('self').length, 0)
-  for (const [i, output] of l.outputs.entries()) selected(l, axis, i, output)
-}
-
-const slice: Lower = (l) => {
-  if (l.result().join() === l.sizes('self').join() && l.number('step', 1) === 1) return l.same('self')
-  const axis = l.axis('dim', l.result().length, 0)
-  const [extent, step] = [l.sizes('self')[axis]!, l.number('step', 1)]
-  const [start, end] = [l.number('start', 0), Math.min(l.number('end', extent), extent)]
-  l.make('Slice', [l.given('self')], { starts: [start], ends: [end], axes: [axis], steps: [step] })
-}
-const narrow: Lower = (l) => {
-  const axis = l.axis('dim', l.result().length, 0)
-  const start = l.number('start', 0)
-  l.make('Slice', [l.given('self')], { starts: [start], ends: [start + l.number('length', 1)], axes: [axis], steps: [1] })
-}
-
-const split: Lower = (l) => {
-  const axis = l.axis('dim', l.sizes('self').length, 0)
-  const sizes = l.outputs.map((o) => l.sizesOf(o)[axis]!)
-  l.add('Split', [l.given('self'), l.ints(...sizes)], { axis }, l.outputs)
-}
-
-const cat: Lower = (l) => l.make('Concat', l.values('tensors'), { axis: l.axis('dim', l.result().length, 0) })
-
-const stack: Lower = (l) => {
-  const axis = l.axis('dim', l.result().length, 0)
-  l.moves('tensors', (batch) => batch + Number(axis <= batch))
-  const parts = l.values('tensors').map((v) => l.add('Unsqueeze', [v], { axes: [axis] }))
-  l.make('Concat', parts, { axis })
-}
-
-const expand: Lower = (l) => (l.result().join() === l.sizes('self').join() ? l.same('self') : l.make('Expand', [l.given('self')]))
-
-/** A table of relative positions at constant places. */
-const index: Lower = (l) => {
-  const places = l.values('indices')
-  if (places.length !== 1) fault(`it takes elements at ${places.length} lists of places; allowed: one list, of a table`)
-  l.make('Gather', [l.given('self'), places[0]], { axis: 0 })
-}
-
-const pixelShuffle: Lower = (l) =>
-  l.make('DepthToSpace', [l.given('self')], { blocksize: l.number('upscale_factor', 1), mode: 'CRD' })
-
-const pixelUnshuffle: Lower = (l) => l.make('PixelUnshuffle', [l.given('self')], { factor: l.number('downscale_factor', 1) }, OWN)
-
-const channelShuffle: Lower = (l) => {
-  const [, c, h, w] = l.sizes('self') as [number, number, number, number]
-  const groups = l.number('groups', 1)
-  const grouped = l.add('Reshape', [l.given('self'), l.ints(1, groups, c / groups, h, w)])
-  const turned = l.add('Transpose', [grouped], { perm: [0, 2, 1, 3, 4] })
-  l.make('Reshape', [turned, l.ints(1, c, h, w)])
-}
+// ---------------------------------------------------------------- number types
 
 /** Conversions between floats change nothing; of bytes they begin the numbers. */
 const convert: Lower = (l) => {
@@ -476,12 +400,16 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   permute,
   pixel_shuffle: pixelShuffle,
   pixel_unshuffle: pixelUnshuffle,
+  pow: (l) => l.make('Pow', [l.operand('self'), l.operand('exponent')]),
   prelu: (l) => l.make('PRelu', [l.given('self'), l.given('weight')]),
   rand: randomNumbers({ uniform: 0, scale: 1 }),
+  reciprocal: unary('Reciprocal'),
   reflection_pad2d: padding,
   relu: unary('Relu'),
   relu6: clip(0, 6),
   reshape,
+  reshape_as: reshape,
+  roll,
   rsub: (l) => l.make('Sub', [l.operand('other'), l.operand('self')]),
   scaled_dot_product_attention: attention,
   select,
@@ -514,7 +442,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
 /** The operators whose results use the memory of their first argument. */
 const VIEWS = new Set(
   (
-    'alias chunk contiguous detach dropout expand expand_as feature_dropout flatten narrow permute reshape select slice split ' +
+    'alias chunk contiguous detach dropout expand expand_as feature_dropout flatten narrow permute reshape reshape_as select slice split ' +
     'split_with_sizes squeeze swapaxes t to transpose type_as unbind unflatten unsqueeze view _unsafe_view'
   ).split(' '),
 )
@@ -527,7 +455,7 @@ const NEAR: readonly (readonly [RegExp, string])[] = [
     /^_?upsample_(bicubic|linear|nearest_exact|bilinear2d_aa|bicubic2d_aa)/,
     "interpolate with mode 'nearest' or 'bilinear' and antialias=False",
   ],
-  [/^(roll|masked_fill|where)$/, 'attention without shifted windows and without masks'],
+  [/^(masked_fill|where)$/, 'attention with masks of constants'],
   [/^(alpha_dropout|feature_alpha_dropout)$/, 'dropout'],
   [/^(copy|index_put|fill|scatter)/, 'cat, or an operator that is not in place'],
   [/^(gru|lstm|rnn|embedding)/, 'convolutional networks'],
@@ -544,6 +472,7 @@ const lowered = (l: Lowering, node: AtenNode, table: Readonly<Record<string, Low
   if (inPlace && ['I64', 'I32'].includes(l.program.tensors.get(l.names(first)[0] ?? '')?.type ?? '')) return
   const own = node.target.startsWith('aten.') && Object.hasOwn(table, name) ? table[name] : undefined
   try {
+    if (isArrayNode(l, name, inPlace)) return
     if (own === undefined) fault(`this operator is not supported; allowed: ${nearest(name)}`)
     own?.(l)
     if (VIEWS.has(name)) l.shares(first)
@@ -581,6 +510,7 @@ export const asOnnx = (program: Program): OnnxFile => {
       output: program.outputs.map((name) => ({ name: l.nameOf(name) })),
       valueInfo: [...program.values.keys()].map((name) => infoOf(program, name)),
     },
+    arrays: l.read,
     left: [...l.left],
     isSized: true,
     refused: program.refused,

@@ -21,11 +21,16 @@ const numbersIn = (w: Weight): Numbers | undefined => {
   return sizes && { sizes, dims: w.dims, real: !WHOLE.includes(w.tensor.type) }
 }
 
+/** PyTorch's names of weights have dots. One number becomes a constant of a layer. */
+const isTrained = ({ tensor, dims }: Weight): boolean =>
+  elementsOf(dims) > 1 && !WHOLE.includes(tensor.type) && /^[\w-]+(\.[\w-]+)+$/.test(tensor.name) && !tensor.isFixed
+
 /** An input as numbers; real constants count only if `real`. */
 const input = (r: Reading, i: number, real: boolean): Numbers | undefined => {
   if (!r.has(i)) return undefined
   const s = r.symbol(i)
   if (s.tag === 'sizes') return s
+  if (s.tag === 'weight' && isTrained(s.weight)) return undefined
   return s.tag === 'weight' && (real || WHOLE.includes(s.weight.tensor.type)) ? numbersIn(s.weight) : undefined
 }
 
@@ -59,6 +64,7 @@ const ARITHMETIC: Readonly<Record<string, (a: Numbers, b?: Numbers) => Numbers>>
   Sqrt: one(Math.sqrt),
   Mod: each((a, b) => a - b * Math.floor(a / b)),
   Pow: each(Math.pow),
+  Reciprocal: one((a) => 1 / a),
   Equal: each((a, b) => Number(a === b)),
 }
 
@@ -197,4 +203,4 @@ export const isFolded = (r: Reading, op: string): boolean => {
   return true
 }
 /** The operators that only numbers have. */
-export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Equal', 'Floor', 'Max', 'Min', 'Mod', 'Pow', 'Sqrt', 'Where']
+export const OF_NUMBERS = ['Ceil', 'ConstantOfShape', 'Equal', 'Floor', 'Max', 'Min', 'Mod', 'Pow', 'Reciprocal', 'Sqrt', 'Where']

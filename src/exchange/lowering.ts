@@ -5,6 +5,8 @@ import { elementsOf } from '../../staging/core/box'
 import { type Attributes, attribute, floats, int64s } from './nodes'
 import type { NodeProto, TensorProto } from './onnx'
 import { type AtenNode, namesIn, type Program } from './pt2'
+import type { Constants } from './read'
+import { numbersIn, type Strided } from './strided'
 
 /** The reason why a node of a program has no ONNX nodes. */
 export class Fault extends Error {}
@@ -47,6 +49,12 @@ export class Lowering {
   private readonly stale = new Set<string>()
   private readonly noises = new Map<string, Noise>()
   private readonly batches = new Map<string, Batch>()
+  /** The values that are computed from constants (atenarrays.ts). */
+  readonly arrays = new Map<string, Strided>()
+  /** The memory of arrays that were reshaped to a copy. */
+  readonly copied = new Set<Float64Array>()
+  /** The arrays that other nodes read, with their numbers at that time. */
+  readonly read = new Map<string, Constants>()
   readonly batch: number
   private node!: AtenNode
 
@@ -113,6 +121,8 @@ export class Lowering {
     const held = this.names(name).filter((v) => !this.program.values.get(v)?.sizes.includes(0))
     return held.map((v) => {
       if (this.noises.has(v)) fault('it computes with random numbers; allowed: a product with an image, as in stochastic depth')
+      const array = this.arrays.get(v)
+      if (array !== undefined) return this.array(v, array)
       return this.stale.has(v)
         ? fault(`it reads '${v}', whose memory an earlier node changes in place; use the operator that is not in place`)
         : (this.now.get(v) ?? v)
@@ -162,6 +172,13 @@ export class Lowering {
   }
   index(n: number): string {
     return this.stored({ ...int64s([n]), dims: [] })
+  }
+  /** The present numbers of an array. */
+  private array(value: string, array: Strided): string {
+    const name = `array:${this.read.size}`
+    const real = this.program.values.get(value)?.type !== 'I64'
+    this.read.set(name, { dims: array.sizes, numbers: numbersIn(array), real })
+    return name
   }
   private stored(tensor: TensorProto): string {
     const name = `constant:${this.constants.length}`
@@ -277,3 +294,6 @@ export class Lowering {
     return to.map((d, i) => (i === axis ? d / this.batch : d))
   }
 }
+
+/** Writes the ONNX nodes of the current node. */
+export type Lower = (l: Lowering) => void

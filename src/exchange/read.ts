@@ -38,11 +38,21 @@ export interface Tensor {
   readonly read: () => Either<SpillwayError, Uint8Array>
 }
 
+/** An array that the file computes from constants. */
+export interface Constants {
+  readonly dims: readonly number[]
+  /** In C order. */
+  readonly numbers: Float64Array
+  readonly real: boolean
+}
+
 /** A graph of ONNX nodes: of an ONNX file, or of a PyTorch program (aten.ts). */
 export interface OnnxFile {
   readonly path: string
   readonly graph: GraphProto
   readonly opset: number
+  /** Arrays that a program computes from constants, by the names of their values. */
+  readonly arrays?: ReadonlyMap<string, Constants>
   /** Modules of a program that have no layer and only act in training. */
   readonly left?: readonly string[]
   /** True for a program, whose nodes are written for the size of its example. */

@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { fromBytes, identity, modelAt, turnPixels } from '../../dsl'
+import { fromBytes, identity, modelAt, sliceChannels, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -10,8 +10,9 @@ import type { SpillwayError } from '../errors/errors'
 import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
+import { channelsOfAxis } from './channels'
 import { type Meaning, nodeText, type Weight } from './symbols'
-import { isTurnedImage } from './views'
+import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, turnedAxes } from './views'
 import type { Step } from './ways'
 
 /** A parameter of the net, and the numbers that it has. */
@@ -37,6 +38,7 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   response: 'a part of a global response norm',
   windows: 'the windows of a pool',
   array: 'a computed constant',
+  power: 'a part of a generalised mean',
   standard: 'a part of a standardised weight',
   band: 'a part of the rows or columns',
   every: 'a part of the rows or columns',
@@ -165,7 +167,7 @@ export class Reading {
     return this.has(i) ? this.symbolOf(this.inputName(i)) : refuse(`its input ${i} is missing`)
   }
   data(i: number): Extract<Meaning, { tag: 'data' }> {
-    const s = this.symbol(i)
+    const s = this.settled(i)
     if (s.tag === 'data') return s
     if (s.tag === 'pixels') return this.numbersOfBytes(s)
     if (s.tag === 'bytes') return refuse('its input is bytes; cast them to float first')
@@ -173,6 +175,32 @@ export class Reading {
     return refuse(
       `its input '${this.inputName(i)}' is ${CALLED[s.tag] ?? s.tag}; allowed: values computed by layers from the image`,
     )
+  }
+  /** An input. [B,C,H·W] has the pixels as channels, for layers over all pixels; a part of the channels of an image is a value of its own. */
+  settled(i: number): Meaning {
+    const s = this.symbol(i)
+    if (s.tag === 'band') return this.tokens(s)
+    if (s.tag !== 'view') return s
+    const axes = turnedAxes(s.view, this.shape(s.view.step))
+    if (axes === undefined) {
+      const channels = channelsIn(s.view, this.shape(s.view.step))
+      return channels === undefined
+        ? s
+        : { tag: 'data', step: channelsOfAxis(this, s.view.step, channels, s.view.from), form: 'image' }
+    }
+    const step = this.once('turned', s.view.step, () => this.layer(turnPixels(), s.view.step))
+    return meaningOf({ step, axes, from: 0, factor: 1 }, this.shape(step))
+  }
+  /** A part of pixels in one row is a value of its own: tokens without the class token. */
+  private tokens(s: Extract<Meaning, { tag: 'band' }>): Meaning {
+    const { step, from, count, form } = s
+    if (this.shape(step)[2] !== 1 || s.dim !== 'W') return s
+    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
+    const part = this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
+    const axes = axesOfForm(form, this.shape(step)).map((a) =>
+      a.map((atom) => (atom.dim === 'W' ? { ...atom, size: count } : atom)),
+    )
+    return meaningOf({ step: part, axes: axes.map(joined), from: 0, factor: 1 }, this.shape(part))
   }
   /** The layer `fromBytes` for all that reads these numbers. */
   numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {

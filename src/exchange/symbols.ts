@@ -1,7 +1,7 @@
 // The meanings of an ONNX value while a graph is read. In: nothing. Out: the kinds of it, and their common part. Invariant: activations are steps of
 // the net in any form of ONNX: [B,C,H,W], [B,C] or channels last.
 import type { NodeProto } from './onnx'
-import type { Tensor } from './read'
+import type { Constants, Tensor } from './read'
 
 /**
  * An activation as ONNX holds it: an image, flat ([B,C] of one pixel), or with its channels last; 'last:…' has the pixels in other axes than height
@@ -23,14 +23,6 @@ export interface Sizes {
   /** Absent for a list. */
   readonly dims?: readonly number[]
   readonly real?: boolean
-}
-
-/** An array that the file computes from constants. */
-export interface Constants {
-  readonly dims: readonly number[]
-  /** In C order. */
-  readonly numbers: Float64Array
-  readonly real: boolean
 }
 
 /** `size` places of a dimension, at distances of `stride`. */
@@ -59,6 +51,8 @@ export interface Scores {
   /** Added to the scores of each group, the same for all heads: [groups, tokens, tokens]. */
   readonly mask?: ArrayLike<number>
   readonly soft: boolean
+  /** True if keys come before queries: a transposed softmax. */
+  readonly turned?: boolean
 }
 
 export type Meaning =
@@ -71,13 +65,15 @@ export type Meaning =
   /** A weight in the course of its standardisation, by the name of its last step (takestandard.ts). */
   | {
       readonly tag: 'standard'
-      readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole'
+      readonly part: 'mean' | 'centred' | 'square' | 'variance' | 'shifted' | 'deviation' | 'whole' | 'gain'
       readonly weight: Weight
       readonly eps: number
       /** Its means are those of columns. */
       readonly ofColumns?: boolean
       /** The factor of each output channel. */
       readonly gain?: Weight | undefined
+      /** The factor of the gain. */
+      readonly factor?: number | undefined
     }
   | { readonly tag: 'array'; readonly array: Constants }
   /** Neighbouring rows or columns of a value. */
@@ -139,6 +135,14 @@ export type Meaning =
       readonly eps?: number
       readonly weight?: Weight
       readonly bias?: Weight
+    }
+  /** A part of a generalised mean of an image: values of at least eps, their powers, or the mean of these. */
+  | {
+      readonly tag: 'power'
+      readonly part: 'least' | 'powers' | 'mean'
+      readonly step: number
+      readonly eps: number
+      readonly power?: number
     }
   /** A part of something that may be known as a whole: the node is to blame where it is not. */
   | { readonly tag: 'odd'; readonly node: NodeProto; readonly why: string }

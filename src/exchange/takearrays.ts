@@ -4,9 +4,8 @@
 import { elementsOf } from '../../staging/core/box'
 import { placesOf } from './folded'
 import { ELEMENT } from './onnx'
-import { numbersOf } from './read'
+import { type Constants, numbersOf } from './read'
 import { axesOf, positive, type Reading, refuse } from './reading'
-import type { Constants } from './symbols'
 
 /** Elements of all arrays that a file may compute: the masks of Swin have 4 million at 1024x1024 pixels. */
 const MOST = 1 << 24

@@ -2,13 +2,14 @@
 // scores so far, or the layer `attention` behind the layer that computes all queries, keys and values. Invariant: the places of heads, tokens and
 // groups are read from the views; arrangements without an option of the layer are refused.
 import * as E from 'fp-ts/Either'
-import { attention, sliceChannels } from '../../dsl'
+import { attention as attentionOf, sliceChannels } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { distances, tableOf } from '../../staging/ops/attention'
 import { sidesOf } from './inference'
 import { numbersOf } from './read'
 import { near, type Reading, refuse } from './reading'
 import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
+import { equalHeads } from './takeheads'
 import { isRow, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 /** PyTorch's mask between pixels of opposite borders. */
@@ -46,10 +47,12 @@ const scored = (r: Reading, q: View, k: View): void => {
 
 /** A product of two computed values; false if one is none. */
 export const attentionProduct = (r: Reading): boolean => {
-  const a = r.symbol(0)
+  const [a, second] = [r.symbol(0), r.symbol(1)]
+  if (second.tag === 'scores') return attendedTurned(r, second.scores)
   const b = viewAt(r, 1)
   if (b === undefined) return false
   if (a.tag === 'scores') {
+    if (a.scores.turned) refuse('it multiplies transposed scores by values; allowed: values by transposed scores')
     attended(r, a.scores, b)
     return true
   }
@@ -80,6 +83,7 @@ export const einsum = (r: Reading): void => {
 export const scaledScores = (r: Reading, i: number, factor: number | undefined): boolean => {
   const s = r.symbol(i)
   if (factor === undefined || (s.tag !== 'view' && s.tag !== 'scores')) return false
+  if (s.tag === 'scores' && s.scores.soft) return refuse('it multiplies a softmax by a number; allowed: scores before it')
   r.is(
     s.tag === 'view'
       ? { tag: 'view', view: { ...s.view, factor: s.view.factor * factor } }
@@ -89,9 +93,9 @@ export const scaledScores = (r: Reading, i: number, factor: number | undefined):
 }
 
 /** Sizes of scores: those of groups and heads, and the numbers of queries and keys. */
-export const scoreSizes = ({ q, k }: Scores): readonly number[] => {
-  const sizes = q.axes.map(sizeOf)
-  return [...sizes.slice(0, -1), sizeOf(k.axes[k.axes.length - 2]!)]
+export const scoreSizes = ({ q, k, turned }: Scores): readonly number[] => {
+  const tokens = [q, k].map(({ axes }) => sizeOf(axes[axes.length - 2]!))
+  return [...q.axes.slice(0, -2).map(sizeOf), ...(turned ? tokens.reverse() : tokens)]
 }
 
 /** Scores with their groups and heads in other axes. */
@@ -166,9 +170,22 @@ export const gatheredTable = (r: Reading): boolean => {
   return true
 }
 
+/** A softmax with queries and keys exchanged. */
+export const turnedScores = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  if (s.tag !== 'scores') return false
+  const rank = s.scores.q.axes.length
+  const perm = Array.from({ length: rank }, (_, i) => (i < rank - 2 ? i : 2 * rank - 3 - i))
+  if (!s.scores.soft || r.ints('perm')?.join() !== perm.join())
+    return refuse('it transposes scores; allowed: queries and keys of a softmax, exchanged')
+  r.is({ tag: 'scores', scores: { ...s.scores, turned: !s.scores.turned } })
+  return true
+}
+
 export const softScores = (r: Reading): boolean => {
   const s = r.symbol(0)
   if (s.tag !== 'scores') return false
+  if (s.scores.soft) refuse('it takes a softmax of a softmax; allowed: one')
   const axis = r.int('axis', -1)
   if (axis !== -1 && axis !== s.scores.q.axes.length - 1) refuse(`its axis is ${axis}; allowed: the last, of the keys`)
   r.is({ tag: 'scores', scores: { ...s.scores, soft: true } })
@@ -214,11 +231,12 @@ const lifted = (r: Reading, v: View): View => {
 /** The value that has all queries, keys and values, and the order of its channels. */
 const source = (
   r: Reading,
-  parts: readonly View[],
+  own: readonly View[],
   heads: number,
   head: number,
 ): { readonly step: number; readonly headFirst: boolean } => {
   const channels = heads * head
+  const parts = own.map((x) => lifted(r, x))
   const stride =
     parts[0]!.axes
       .slice(0, -2)
@@ -231,10 +249,10 @@ const source = (
     return { step: first.step, headFirst: false }
   if (isOne && (stride === 3 * head || heads === 1) && from(0) === 0 && from(1) === head && from(2) === 2 * head)
     return { step: first.step, headFirst: true }
-  if (stride !== head || parts.some((v) => v.from !== 0 || r.shape(v.step)[1] !== channels))
+  if (stride !== head || own.some((v) => v.from !== 0 || r.shape(v.step)[1] !== channels))
     return refuse('its queries, keys and values are not one value, or one each, in the order of heads')
   const [b, , h, w] = r.shape(first.step)
-  const steps = parts.map((v) => v.step)
+  const steps = own.map((v) => v.step)
   return { step: r.joined(steps, () => [b, 3 * channels, h, w]), headFirst: false }
 }
 
@@ -309,7 +327,7 @@ const pairsOf = (
 }
 
 /** Attention to the pixels of another value. */
-const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head: number, factor: number): void => {
+const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head: number, factor: number): View => {
   const heads = headsOf(q) ?? refuse('the channels of its queries have another order than heads')
   if (heads.stride !== head) refuse('the channels of its queries are not those of heads in a row')
   const queries = partOf(r, q, q.from, heads.count * head)
@@ -319,25 +337,48 @@ const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head:
     ...(headFirst ? { headFirst } : {}),
     ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
   })
-  r.is(meaningOf({ step: made, axes: q.axes, from: 0, factor: 1 }, r.shape(made)))
+  return { step: made, axes: q.axes, from: 0, factor: 1 }
 }
 
+/** The axes of a view with heads one after the other. */
+const headsApart = ({ axes }: View, head: number): readonly Axis[] =>
+  axes.map((axis, i) => (i >= axes.length - 2 ? axis : axis.map((a) => (a.dim === 'C' ? { ...a, stride: head } : a))))
+
 /** Scores times values: the layer, and its result in the arrangement of the values. */
-const attended = (r: Reading, { q, k, factor, bias, mask, soft }: Scores, v: View): void => {
+const attended = (r: Reading, scores: Scores, v: View): void => {
+  const made = attention(r, scores, v)
+  r.is(meaningOf(made, r.shape(made.step)))
+}
+
+/** Values times transposed scores, both with channels before tokens. */
+const attendedTurned = (r: Reading, scores: Scores): boolean => {
+  const v = viewAt(r, 0)
+  if (v === undefined || !scores.turned) return false
+  const made = turned(attention(r, scores, turned(v)))
+  r.is(meaningOf(made, r.shape(made.step)))
+  return true
+}
+
+const attention = (r: Reading, scores: Scores, v: View): View => {
+  const { q, k, factor, bias, mask, soft } = scores
+  const [head, wide] = [q, v].map(({ axes }) => sizeOf(axes[axes.length - 1]!)) as [number, number]
+  if (head !== wide && soft && !bias && !mask && v.factor === 1) {
+    const [narrowQ, narrowK, values] = equalHeads(r, [q, k, v])
+    const made = attention(r, { ...scores, q: narrowQ, k: narrowK }, values)
+    return { ...made, axes: headsApart(v, wide) }
+  }
   if (!soft) refuse('it multiplies scores without a softmax; allowed: softmax over the keys')
   if (!same(k.axes, v.axes)) refuse('its values have another arrangement than its keys; allowed: the same')
   if (v.factor !== 1) refuse('its values are scaled; allowed: scaled queries, keys or scores')
   const parts = [q, k, v].map((x) => lifted(r, x))
-  const head = sizeOf(q.axes[q.axes.length - 1]!)
   const [queries, keys, values] = parts as [View, View, View]
   const isPair = keys.step === values.step && queries.step !== keys.step && !bias && !mask
   if ((isPair || !same(q.axes, k.axes)) && areApart(r, q, k)) {
     if (bias || mask) refuse('it adds to the scores of keys of other pixels; allowed: no bias')
-    attendedApart(r, [queries, keys, values], head, factor)
-    return
+    return attendedApart(r, [queries, keys, values], head, factor)
   }
   const { heads } = arranged(r, parts[0]!.step, q, false)
-  const { step, headFirst } = source(r, parts, heads, head)
+  const { step, headFirst } = source(r, [q, k, v], heads, head)
   const { window, grid } = arranged(r, step, q, headFirst)
   const [, , h, w] = r.shape(step)
   const isWhole = window[0] === h && window[1] === w
@@ -345,7 +386,7 @@ const attended = (r: Reading, { q, k, factor, bias, mask, soft }: Scores, v: Vie
   const beside = /^([\w.-]+)\.qkv$/.exec(nameOf(r, step))?.[1]
   const name = (own ?? beside) === undefined ? r.named() : r.unused((own ?? beside)!)
   const shift = shiftOf(r, step, window, grid, mask)
-  const layer = attention(name, heads, {
+  const layer = attentionOf(name, heads, {
     ...(isWhole ? {} : { window: window[0] === window[1] ? window[0] : window, grid }),
     ...(shift.every((n) => n === 0) ? {} : { shift: shift[0] === shift[1] ? shift[0] : shift }),
     relative: bias !== undefined,
@@ -354,10 +395,7 @@ const attended = (r: Reading, { q, k, factor, bias, mask, soft }: Scores, v: Vie
   })
   if (bias) relativePositions(r, name, bias, heads, window)
   const made = r.layer(layer, step)
-  const axes = q.axes.map(
-    (axis, i): Axis => (i >= q.axes.length - 2 ? axis : axis.map((a) => (a.dim === 'C' ? { ...a, stride: head } : a))),
-  )
-  r.is(meaningOf({ step: made, axes, from: 0, factor: 1 }, r.shape(made)))
+  return { step: made, axes: headsApart(q, head), from: 0, factor: 1 }
 }
 
 // ---------------------------------------------------------------- relative positions

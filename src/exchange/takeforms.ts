@@ -7,14 +7,15 @@ import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
 import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
 import type { Form, Meaning, Weight } from './symbols'
-import { gatheredTable, reshapedScores } from './takeattention'
+import { gatheredTable, reshapedScores, turnedScores } from './takeattention'
 import { averagedWindows, selectedMeans, turnedWindows } from './takemeans'
+import { branchSum, stackedBranches } from './takebranches'
 import { joinBands } from './takerolls'
 import { classToken } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
 import { gatherView, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
-import { axesOfForm, isLast, sizeOf } from './views'
+import { axesOfForm, isLast, meaningOf, sizeOf } from './views'
 
 export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
   const [, c, h, w] = r.shape(step)
@@ -174,7 +175,7 @@ const permuted = (w: Weight, perm: readonly number[]): Weight => {
 
 export const transpose = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (turnedWindows(r)) return undefined
+  if (turnedWindows(r) || turnedScores(r)) return undefined
   const perm = r.ints('perm')?.join() ?? ''
   if (s.tag === 'weight') {
     if (s.weight.dims.length === 2 && (perm === '1,0' || perm === '')) return r.is({ tag: 'weight', weight: turned(s.weight) })
@@ -201,7 +202,7 @@ export const join = (r: Reading): unknown => {
   const symbols = places.map((i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
-  if (classToken(r, symbols) || joinBands(r, symbols)) return undefined
+  if (stackedBranches(r, symbols) || classToken(r, symbols) || joinBands(r, symbols)) return undefined
   const parts = places.map((i) => r.data(i))
   const { form } = parts[0] ?? refuse('it has no inputs')
   const rank = axesOfForm(form, r.shape(parts[0]!.step)).length
@@ -220,6 +221,7 @@ export const join = (r: Reading): unknown => {
 
 /** The sum of stacked images: PyTorch's stack and sum. */
 export const stackSum = (r: Reading): unknown => {
+  if (branchSum(r)) return undefined
   const s = r.symbol(0)
   if (s.tag !== 'stack' || axesOf(r)?.join() !== '0' || r.int('keepdims', 1) !== 0)
     return refuse('allowed: the sum along the first dimension of stacked images')
@@ -232,11 +234,14 @@ export const stackSum = (r: Reading): unknown => {
 export const globalAverage = (r: Reading): void => {
   if (meanNorm(r) || averagedWindows(r)) return
   const { step, form } = r.data(0)
-  const axes = positive(axesOf(r) ?? refuse('its axes are computed'), form === 'flat' ? 2 : 4).join()
-  if (!((form === 'image' && axes === '2,3') || (form === 'last' && axes === '1,2')))
-    refuse(`it reduces axes ${axes}; allowed: height and width`)
-  const kept = r.int('keepdims', 1) === 1
-  r.is({ tag: 'data', step: r.layer(globalAvgPool(), step), form: kept ? form : 'flat' })
+  const all = axesOfForm(form, r.shape(step))
+  const axes = positive(axesOf(r) ?? refuse('its axes are computed'), all.length)
+  const channels = form === 'image' || form === 'flat' ? 1 : all.length - 1
+  const isOfPixels = all.every((a, i) => (axes.includes(i) ? i > 0 && i !== channels : i === channels || a.length === 0))
+  if (form === 'flat' || !isOfPixels) refuse(`it reduces axes ${axes.join()}; allowed: height and width`)
+  const pooled = r.layer(globalAvgPool(), step)
+  const left = all.flatMap((a, i) => (i === channels ? [a] : r.int('keepdims', 1) === 1 || !axes.includes(i) ? [[]] : []))
+  r.is(meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled)))
 }
 
 export const constant = (r: Reading): unknown => {

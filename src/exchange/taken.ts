@@ -40,6 +40,7 @@ import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
 import { einsum, gatheredTable, scoreSizes, softScores } from './takeattention'
+import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
 import {
@@ -59,6 +60,7 @@ import { batchNormalization, groupNormalization, instanceNormalization, layerNor
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
+import { atLeast, meanOfPowers, power } from './takepowers'
 import { standardPart } from './takestandard'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import { isLast, sizeOf } from './views'
@@ -93,6 +95,7 @@ const clipped = (r: Reading): unknown => {
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
+  if (low !== undefined && high === undefined && !r.has(2)) return atLeast(r, low)
   // PyTorch decomposes relu6 so.
   const s = low === undefined && high === 6 ? r.symbol(0) : undefined
   const before = s?.tag === 'data' ? r.steps[s.step] : undefined
@@ -130,7 +133,7 @@ const hardSigmoidOf = (r: Reading): void => {
 }
 
 const softmaxOver = (r: Reading): void => {
-  if (softScores(r)) return
+  if (softScores(r) || branchShares(r)) return
   const { form } = r.data(0)
   const usual = r.file.opset < 13 ? 1 : -1
   const axis = r.int('axis', usual)
@@ -206,6 +209,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   },
   Gemm: gemm,
   GlobalAveragePool: (r) => {
+    if (meanOfPowers(r, true)) return
     r.image(0)
     r.makes(globalAvgPool())
   },
@@ -230,8 +234,9 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   PRelu: sloped,
   Pad: padding,
+  Pow: power,
   ReduceL2: norms,
-  ReduceMean: globalAverage,
+  ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
   ReduceSum: stackSum,
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,
@@ -396,6 +401,7 @@ export const takeOnnx = (file: OnnxFile, o: ImportChoice, found?: Map<string, st
       if (E.isLeft(tensor)) return tensor
       r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
     }
+    for (const [name, array] of file.arrays ?? []) r.bind(name, { tag: 'array', array })
     for (node of nodesOf(file, o.output)) {
       try {
         takeNode(r, node)

@@ -13,17 +13,20 @@ import {
   mish,
   pixelLinear,
   silu,
+  upsample,
 } from '../../dsl'
-import type { Net } from '../../dsl/net'
+import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { near, type Reading, refuse, shortest } from './reading'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
+import { branchProduct } from './takebranches'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
-import { parameterName, positions } from './taketokens'
-import type { Form, Weight } from './symbols'
+import { aligned, parameterName, positions } from './taketokens'
+import type { Form, Meaning, Weight } from './symbols'
 
+type Value = Pick<Extract<Meaning, { readonly tag: 'data' }>, 'step' | 'form'>
 const NEUTRAL = 1
 
 export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[0]!], transposed: !w.transposed })
@@ -158,7 +161,7 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
 export const sum = (r: Reading): unknown => {
   if (r.inputs !== 2) return sumOfMany(r)
   if (biasedScores(r) || responseSum(r) || addedMeans(r)) return undefined
-  const [a, b] = [r.symbol(0), r.symbol(1)]
+  const [a, b] = [r.settled(0), r.settled(1)]
   for (const [data, constant, at] of [
     [a, b, 0],
     [b, a, 1],
@@ -178,7 +181,8 @@ export const sumOfMany = (r: Reading): void => {
 }
 
 /** The sum of values of one shape. */
-export const summed = (r: Reading, terms: readonly { readonly step: number; readonly form: Form }[]): void => {
+export const summed = (r: Reading, given: readonly { readonly step: number; readonly form: Form }[]): void => {
+  const terms = aligned(r, given)
   const first = terms[0]!
   const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
   if (odd)
@@ -261,6 +265,18 @@ const gated = (r: Reading, x: number, gate: number): number | undefined => {
   return isLayer(r, gate, 'sigmoid') ? r.layer(silu(), x) : isLayer(r, gate, 'hardSigmoid') ? r.layer(hardSwish(), x) : undefined
 }
 
+/** Returns true for one number for each channel, and one for each pixel. */
+const isOuter = ([, c, h, w]: Shape, [, one, rows, columns]: Shape): boolean =>
+  c > 1 && h * w === 1 && one === 1 && rows * columns > 1
+
+/** The product of two values. Numbers of channels are repeated over the pixels before a product with numbers of pixels: FocalNet's context. */
+const multipliedBy = (r: Reading, x: number, y: number): number => {
+  const [a, b] = [r.shape(x), r.shape(y)]
+  if (isOuter(b, a)) return multipliedBy(r, y, x)
+  const whole = isOuter(a, b) ? r.layer(upsample({ scale: [b[2], b[3]] }), x) : x
+  return r.meeting('product', [whole, y], elementsOf(r.shape(whole)) >= elementsOf(b) ? r.shape(whole) : b)
+}
+
 const behind = (r: Reading, x: string, layer: Net): unknown => {
   const s = r.symbolOf(x)
   if (s.tag !== 'data') return r.odd('it is not an activation of an image')
@@ -268,10 +284,11 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
-  if (responseProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0))) return undefined
+  if (responseProduct(r) || branchProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0)))
+    return undefined
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved.x, curved.layer)
-  const [a, b] = [r.symbol(0), r.symbol(1)]
+  const [a, b] = [r.settled(0), r.settled(1)]
   const [data, weight] = a.tag === 'weight' ? [1, a.weight] : [0, b.tag === 'weight' ? b.weight : undefined]
   if (weight === undefined) {
     if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is not a part of a known function')
@@ -281,13 +298,11 @@ export const product = (r: Reading): unknown => {
         a.tag === 'sizes' ? 1 : 0,
         r.scalar(a.tag === 'sizes' ? 0 : 1) ?? refuse('it multiplies by several sizes'),
       )
-    const [x, y] = [r.data(0), r.data(1)]
+    const [x, y] = aligned(r, [r.data(0), r.data(1)]) as [Value, Value]
     const own = gated(r, x.step, y.step) ?? gated(r, y.step, x.step)
     if (own !== undefined) return r.is({ tag: 'data', step: own, form: x.form })
     if (x.form !== y.form) refuse('it multiplies [B,C] by an image; allowed: factors [B,C,1,1]')
-    const [sx, sy] = [r.shape(x.step), r.shape(y.step)]
-    const shape = elementsOf(sx) >= elementsOf(sy) ? sx : sy
-    return r.is({ tag: 'data', step: r.meeting('product', [x.step, y.step], shape), form: x.form })
+    return r.is({ tag: 'data', step: multipliedBy(r, x.step, y.step), form: x.form })
   }
   const s = data === 0 ? a : b
   if (s.tag === 'data' && elementsOf(weight.dims) === 1) return multiplied(r, data, r.constant(1 - data))

@@ -48,10 +48,19 @@ const batchNorm = (r: Reading): boolean => {
     variance?.part === 'variance' &&
     [means, variance].every((p) => !p.ofColumns && isWeight(r, 0, p.weight))
   if (!isOwn && r.int('training_mode', 0) !== 1) return false
-  const [scale, shift] = [r.symbol(1), r.symbol(2)]
-  if (scale.tag !== 'weight' || shift.tag !== 'weight' || !filled(shift.weight, 0)) return false
-  const gain = filled(scale.weight, 1) ? undefined : scale.weight
-  return put(r, { part: 'whole', weight: s.weight, eps: r.float('epsilon', 1e-5), gain })
+  const [given, shift, scaled] = [r.symbol(1), r.symbol(2), partOf(r, 1)]
+  const scale = scaled?.part === 'gain' ? scaled.weight : given.tag === 'weight' ? given.weight : undefined
+  if (scale === undefined || shift.tag !== 'weight' || !filled(shift.weight, 0)) return false
+  const gain = filled(scale, 1) && scaled === undefined ? undefined : scale
+  return put(r, { part: 'whole', weight: s.weight, eps: r.float('epsilon', 1e-5), gain, factor: scaled?.factor })
+}
+
+/** A gain times a number: one of each output channel. */
+const scaledGain = (r: Reading): boolean => {
+  const [s, factor] = [r.symbol(0), r.scalar(1)]
+  if (s.tag !== 'weight' || factor === undefined || s.weight.dims.length !== 4 || elementsOf(s.weight.dims.slice(1)) > 1)
+    return false
+  return put(r, { part: 'gain', weight: s.weight, eps: 0, factor: shortest(factor) })
 }
 
 const PARTS: Readonly<Record<string, (r: Reading) => boolean>> = {
@@ -61,6 +70,7 @@ const PARTS: Readonly<Record<string, (r: Reading) => boolean>> = {
     return by?.part === 'mean' && isWeight(r, 0, by.weight) && put(r, { ...by, part: 'centred' })
   },
   Mul: (r) => {
+    if (scaledGain(r)) return true
     const [a, b] = [partOf(r, 0), partOf(r, 1)]
     return a?.part === 'centred' && b?.part === 'centred' && a.weight === b.weight && put(r, { ...a, part: 'square' })
   },
@@ -83,6 +93,7 @@ const PARTS: Readonly<Record<string, (r: Reading) => boolean>> = {
   Reshape: (r) => {
     const part = partOf(r, 0)
     const dims = r.numbers(1)?.map(Number)
+    if (part?.part === 'gain' && dims?.join() === `${elementsOf(part.weight.dims)}`) return put(r, part)
     if (part?.part !== 'whole' || dims?.length !== 4) return false
     const known = dims.filter((d) => d !== -1).reduce((n, d) => n * d, 1)
     const sized = dims.map((d) => (d === -1 ? elementsOf(part.weight.dims) / known : d))

@@ -6,6 +6,29 @@ import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
 import { axesOfForm, isLast, isRow, meaningOf, sizeOf } from './views'
 
+interface Value {
+  readonly step: number
+  readonly form: Form
+}
+
+/** All pixels of a value as one row, if its form has them in one axis. */
+const asRow = (r: Reading, { step, form }: Value): Value => {
+  const shape = r.shape(step)
+  const axes = isLast(form) ? axesOfForm(form, shape) : []
+  const [row, ...others] = axes.slice(0, -1).filter((a) => a.length > 0)
+  if (shape[2] === 1 || others.length > 0 || !isRow(row, shape)) return { step, form }
+  const turned = r.once('row', step, () => r.layer(turnPixels(), r.layer(turnPixels(), step)))
+  const whole: Axis = [{ dim: 'W', stride: 1, size: shape[2] * shape[3] }]
+  const s = meaningOf({ step: turned, axes: axes.map((a) => (a === row ? whole : a)), from: 0, factor: 1 }, r.shape(turned))
+  return s.tag === 'data' ? s : { step, form }
+}
+
+/** Values of one form: pixels that are rows and columns in one value and one row in another become one row in all. */
+export const aligned = <V extends Value>(r: Reading, values: readonly V[]): readonly Value[] =>
+  values.every((v) => v.form === values[0]!.form && r.shape(v.step)[2] === r.shape(values[0]!.step)[2])
+    ? values
+    : values.map((v) => asRow(r, v))
+
 /** A parameter's name: its own in PyTorch, or that of its node. */
 export const parameterName = (r: Reading, { tensor }: Weight): string =>
   /^[\w.-]+$/.test(tensor.name) && !tensor.name.startsWith('onnx') ? r.unused(tensor.name) : r.named()

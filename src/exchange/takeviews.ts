@@ -12,7 +12,7 @@ const viewed = (r: Reading): View | undefined => viewOf(r.symbol(0), (step) => r
 const put = (r: Reading, view: View, output = 0): true => {
   const merged = mergedPixels(r, view)
   if (merged !== undefined) {
-    r.is({ tag: 'data', step: merged, form: 'last' }, output)
+    r.is({ tag: 'data', ...merged }, output)
     return true
   }
   const blocks = blocksOf(view, r.shape(view.step))
@@ -41,19 +41,29 @@ const blocksOf = (
   return m > 1 && same(axes, [[], [atom('C', m * m, c / (m * m))], rows, columns]) ? pixelShuffle(m) : undefined
 }
 
-/** Blocks of pixels as the last axis, the columns of a block before its rows or behind them: Swin merges patches so. */
-const mergedPixels = (r: Reading, { step, axes, from, factor }: View): number | undefined => {
+/**
+ * Blocks of pixels as channels, the columns of a block before its rows or behind them: Swin merges patches so, with channels last, and TResNet, with
+ * channels first.
+ */
+const mergedPixels = (
+  r: Reading,
+  { step, axes, from, factor }: View,
+): { readonly step: number; readonly form: 'image' | 'last' } | undefined => {
   const [, c, h, w] = r.shape(step)
-  const n = axes[1]?.[0]?.stride ?? 1
+  const n = (axes[2]?.[0] ?? axes[1]?.[0])?.stride ?? 1
   if (axes.length !== 4 || from !== 0 || factor !== 1 || n < 2) return undefined
   const of = (dim: Atom['dim'], stride: number, size: number): Atom => ({ dim, stride, size })
   const [rows, columns, channels] = [of('H', 1, n), of('W', 1, n), of('C', 1, c)]
-  const is = (...last: readonly Atom[]): boolean => same(axes, [[], [of('H', n, h / n)], [of('W', n, w / n)], last])
-  if (is(rows, columns, channels)) return blocksOfPixels(r, step, n)
-  if (!is(columns, rows, channels)) return undefined
+  const [down, across] = [[of('H', n, h / n)], [of('W', n, w / n)]]
+  const formWith = (...blocks: readonly Atom[]): 'image' | 'last' | undefined =>
+    same(axes, [[], down, across, blocks]) ? 'last' : same(axes, [[], blocks, down, across]) ? 'image' : undefined
+  const form = formWith(rows, columns, channels)
+  if (form !== undefined) return { step: blocksOfPixels(r, step, n), form }
+  const turned = formWith(columns, rows, channels)
+  if (turned === undefined) return undefined
   const pixels = Array.from({ length: n * n }, (_, i) => pixelOfBlocks(r, step, n, [i % n, Math.floor(i / n)]))
   const [b] = r.shape(step)
-  return r.joined(pixels, () => [b, n * n * c, h / n, w / n])
+  return { step: r.joined(pixels, () => [b, n * n * c, h / n, w / n]), form: turned }
 }
 
 const imageOf = (r: Reading, step: number): View => viewOf({ tag: 'data', step, form: 'image' }, () => r.shape(step))!

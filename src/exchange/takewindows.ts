@@ -1,10 +1,23 @@
 // Convolutions, pools, padding and resizing, from ONNX nodes. In: the current node. Out: its layer. Invariant: padding of all kinds becomes numbers
 // of each side; padding that the layer cannot have is refused.
-import { avgPool, bias, conv2d, convTranspose2d, layerScale, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
+import {
+  type Affine,
+  affine,
+  avgPool,
+  bias,
+  conv2d,
+  convTranspose2d,
+  layerScale,
+  maxPool,
+  pixelLinear,
+  reflectionPad2d,
+  upsample,
+} from '../../dsl'
 import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
 import { positive, type Reading, refuse } from './reading'
+import { meanOfPowers } from './takepowers'
 import { channelConvolution } from './taketokens'
 import type { Weight } from './symbols'
 
@@ -46,12 +59,31 @@ const padsOf = (
 const sidesPad = ([top, left, bottom, right]: Sides) =>
   top === bottom && left === right ? extent([top, left]) : { top, left, bottom, right }
 
+/** Layers that give no negative numbers. */
+const ABOVE = ['hardSigmoid', 'relu', 'relu6', 'sigmoid', 'softmax', 'softplus']
+/** Layers that give no negative numbers for such. */
+const KEEPING = ['avgPool', 'channelShuffle', 'dropout', 'flatten', 'globalAvgPool', 'maxPool', 'sliceChannels']
+
+/** Returns true for a value without negative numbers: before a max pool, zeros around it are as good as −∞. */
+const isAbove = (r: Reading, step: number): boolean => {
+  const { kind, layer, ins } = r.steps[step]!
+  if (kind === 'layer' && ABOVE.includes(layer!.kind)) return true
+  if (layer?.kind === 'affine') {
+    const { factor, shift } = layer as Affine
+    return factor >= 0 && shift >= 0 && isAbove(r, ins[0]!)
+  }
+  const isKept = kind === 'layer' ? KEEPING.includes(layer!.kind) : kind !== 'input' && kind !== 'attention'
+  return isKept && ins.every((i) => isAbove(r, i))
+}
+
 /** The image, or one with zeros around it, and the zeros; before a max pool, −∞. */
 const paddedInput = (r: Reading, isLeast = false): { readonly from: number; readonly around: Sides } => {
   const s = r.symbol(0)
   if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
-  if (s.isLeast !== isLeast)
-    refuse(`its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞' : 'zeros'}`)
+  if (s.isLeast !== isLeast && !(isLeast && isAbove(r, s.step)))
+    refuse(
+      `its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞, and zeros around values without negative numbers' : 'zeros'}`,
+    )
   return { from: s.step, around: s.sides }
 }
 
@@ -83,7 +115,7 @@ export const convolution = (r: Reading): void => {
   const name = r.named(weight, r.has(2) ? r.weight(2) : undefined)
   const isPixel = weight.tensor.dims.length === 2
   r.parameter(`${name}.weight`, weight, isPixel ? weight.dims.slice(0, 2) : weight.dims)
-  const gain = isStandard ? standard.gain : undefined
+  const { gain, factor } = isStandard ? standard : {}
   const options = { bias: gain ? false : biased(r, name, 2, out) }
   const plain = [...kernel, ...stride, ...dilation, groups].every((n) => n === 1) && pads.every((n) => n === 0)
   const usual = padOf('same', extent(kernel), extent(dilation))
@@ -100,14 +132,15 @@ export const convolution = (r: Reading): void => {
   if (weight.dims[1]! * groups !== r.shape(from)[1])
     refuse(`its weight is for ${weight.dims[1]! * groups} channels, its input has ${r.shape(from)[1]}`)
   const step = r.layer(layer, from)
-  r.is({ tag: 'data', step: gain ? gained(r, name, step, gain) : step, form: 'image' })
+  r.is({ tag: 'data', step: gain ? gained(r, name, step, gain, factor) : step, form: 'image' })
 }
 
 /** A convolution of a standardised weight with a gain: the factor and the bias of each channel are layers behind it. */
-const gained = (r: Reading, name: string, step: number, gain: Weight): number => {
+const gained = (r: Reading, name: string, step: number, gain: Weight, factor = 1): number => {
   const channels = r.shape(step)[1]
   r.parameter(`${name}.gain`, gain, [channels, 1, 1])
-  const scaled = r.layer(layerScale(`${name}.gain`), step)
+  const whole = r.layer(layerScale(`${name}.gain`), step)
+  const scaled = factor === 1 ? whole : r.layer(affine(factor), whole)
   return biased(r, name, 2, channels) ? r.layer(bias(`${name}.bias`), scaled) : scaled
 }
 
@@ -169,8 +202,17 @@ const windowsOf = (
     : refuse(`its last windows begin behind the image with pads ${pads.join(', ')}; allowed: windows that begin in it`)
 }
 
+/** An average of the whole image as a part of a generalised mean. */
+const isOfPowers = (r: Reading, kernel: readonly [number, number]): boolean => {
+  const s = r.symbol(0)
+  const isWhole =
+    s.tag === 'power' && kernel.join() === r.shape(s.step).slice(2).join() && (r.ints('pads') ?? []).every((n) => n === 0)
+  return s.tag === 'power' && meanOfPowers(r, isWhole)
+}
+
 export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
   const kernel = pair(r.ints('kernel_shape'), 0)
+  if (kind === 'avg' && isOfPowers(r, kernel)) return
   const stride = pair(r.ints('strides'), 1)
   if (pair(r.ints('dilations'), 1).some((n) => n !== 1)) refuse('its dilations exceed 1; allowed: 1')
   if (r.int('storage_order', 0) !== 0) refuse('its storage_order is 1; allowed: 0')

@@ -90,6 +90,22 @@ export const meaningOf = (view: View, shape: Shape): Meaning => {
   return form === undefined ? { tag: 'view', view } : { tag: 'data', step: view.step, form }
 }
 
+/** The channels of a view that is an image of a part of the channels, or of all in another order; undefined for others. */
+export const channelsIn = ({ axes, factor }: View, shape: Shape): Axis | undefined => {
+  const [batch, channels, ...pixels] = axes
+  const isImage = batch?.length === 0 && factor === 1 && same(pixels, imageAxes(shape).slice(2))
+  return isImage && channels!.length > 0 && channels!.every((a) => a.dim === 'C') ? channels : undefined
+}
+
+/** The axes of [B,C,H·W] after the layer `turnPixels`, whose channels are the pixels; undefined for other views. */
+export const turnedAxes = ({ axes, from, factor }: View, shape: Shape): readonly Axis[] | undefined => {
+  const [, c, h, w] = shape
+  const [row, ...others] = [...axes].reverse().filter((a) => a.length > 0)
+  const isTurned = from === 0 && factor === 1 && row === axes[axes.length - 1] && isRow(row, shape)
+  if (!isTurned || h * w === 1 || others.length !== 1 || !same(others[0], whole('C', c))) return undefined
+  return axes.map((a) => (a === row ? whole('C', h * w) : a === others[0] ? whole('W', c) : a))
+}
+
 /** A value as a view; undefined for numbers, weights and the like. */
 export const viewOf = (s: Meaning, shapeOf: (step: number) => Shape): View | undefined => {
   if (s.tag === 'view') return s.view

@@ -36,6 +36,15 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'powers-kept',
+  'wide-traced',
+  'wide-dynamo',
+  'powers-traced',
+  'powers-dynamo',
+  'branches-traced',
+  'branches-dynamo',
+  'mixed-traced',
+  'mixed-dynamo',
   'dense-traced',
   'dense-kept',
   'dense-dynamo',
@@ -218,8 +227,9 @@ const float = (name: string, n: number): TensorProto => ({
 const CONSTANTS = [
   ...[0, 1, 2, 3, 6].map((n) => float(`${n}`, n)),
   float('sixth', 1 / 6),
-  ...[0, 1, 2, 3, 4, -1, -4].map((n) => int64s(`[${n}]`, n)),
+  ...[0, 1, 2, 3, 4, 8, -1, -4].map((n) => int64s(`[${n}]`, n)),
   int64s('[1,3]', 1, 3),
+  int64s('one more', 0, 0, 0, 0, 0, 0, 1, 1),
   int64s('[3,3]', 3, 3),
   int64s('[0,2,2,8,8]', 0, 2, 2, 8, 8),
   int64s('[0,4,8,8]', 0, 4, 8, 8),
@@ -322,6 +332,15 @@ const MEANINGS: Readonly<Record<string, readonly [readonly NodeProto[], string]>
     ],
     "conv2d('y_s', 4, 3, { pad: 0, standardize: 0.00001, bias: false })",
   ],
+  'zeros before a max pool behind relu': [
+    [node('Relu', ['x'], 'r'), node('Pad', ['r', 'one more'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])],
+    'relu(), maxPool(2, { stride: 1, pad: { top: 0, left: 0, bottom: 1, right: 1 } })',
+  ],
+  'tokens without the first': [
+    [node('MaxPool', ['x'], 'a', [ints('kernel_shape', 8, 1)]), node('Reshape', ['a', '[1,4,-1]'], 'b'), node('Transpose', ['b'], 'c', [ints('perm', 0, 2, 1)]),
+      node('Slice', ['c', '[1]', '[8]', '[1]'], 'd'), node('ReduceMean', ['d', '[1]'], 'y', [{ ...axis1, name: 'keepdims', i: 0 }])],
+    'maxPool([8, 1], { stride: 1 }), turnPixels(), sliceChannels(1, 7), turnPixels(), globalAvgPool()',
+  ],
   'padding that is computed': [
     [node('Shape', ['x'], 's'), node('Gather', ['s', '[2]'], 'h'), node('Sub', ['h', '[1]'], 'a'), node('Div', ['a', '[3]'], 'b'),
       node('Concat', ['[0]', '[0]', '[0]', 'b', '[0]', '[0]', '[1]', '[0]'], 'p', [{ ...axis1, i: 0 }]), node('Pad', ['x', 'p'], 'q'), node('Conv', ['q', 'k'], 'y')],
@@ -422,6 +441,18 @@ const rollOf = (from: string, to: string, ...next: readonly string[]): readonly 
 ]
 const ROLL = [0, 2, 3, 8].map((n) => int64s(`[${n}]`, n))
 
+/** Scores of all pixels, their softmax, and more nodes. */
+const scoresThen = (...more: readonly NodeProto[]): Partial<GraphProto> => ({
+  ...nodes(
+    node('Reshape', ['x', 'flat'], 'f'),
+    node('Transpose', ['f'], 't', [ints('perm', 0, 2, 1)]),
+    node('MatMul', ['t', 'f'], 'a'),
+    node('Softmax', ['a'], 'b'),
+    ...more,
+  ),
+  initializer: [int64s('flat', 0, 4, -1), float('two', 2)],
+})
+
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
@@ -499,6 +530,86 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       initializer: [int64s('from', 0), int64s('to', -1), int64s('axes', 2)],
     },
     /node 'y's' \(Relu\): its input 'a' is a part of the rows or columns; allowed: values computed by layers from the image/,
+  ],
+  'a softmax of a softmax': [
+    scoresThen(node('Softmax', ['b'], 'y')),
+    /node 'y's' \(Softmax\): it takes a softmax of a softmax; allowed: one/,
+  ],
+  'a softmax times a number': [
+    scoresThen(node('Mul', ['b', 'two'], 'y')),
+    /node 'y's' \(Mul\): it multiplies a softmax by a number; allowed: scores before it/,
+  ],
+  'scores that are transposed before their softmax': [
+    scoresThen(node('Transpose', ['a'], 'y', [ints('perm', 0, 2, 1)])),
+    /node 'y's' \(Transpose\): it transposes scores; allowed: queries and keys of a softmax, exchanged/,
+  ],
+  'values between transposed scores': [
+    scoresThen(node('Transpose', ['b'], 'd', [ints('perm', 0, 2, 1)]), node('MatMul', ['d', 't'], 'y')),
+    /node 'y's' \(MatMul\): it multiplies transposed scores by values; allowed: values by transposed scores/,
+  ],
+  'values that are no multiple of queries': [
+    {
+      ...nodes(
+        { ...node('Split', ['x', '[3,1]'], 'k', [axis1]), output: ['k', 'o'] },
+        node('Reshape', ['k', 'flat'], 'f'),
+        node('Reshape', ['x', 'flat'], 'v'),
+        node('Transpose', ['f'], 'q', [ints('perm', 0, 2, 1)]),
+        node('Transpose', ['v'], 'w', [ints('perm', 0, 2, 1)]),
+        node('MatMul', ['q', 'f'], 'a'),
+        node('Softmax', ['a'], 'b'),
+        node('MatMul', ['b', 'w'], 'y'),
+      ),
+      initializer: [int64s('[3,1]', 3, 1), int64s('flat', 0, 0, -1)],
+    },
+    /node 'y's' \(MatMul\): its values have 4 channels, its queries 3; allowed: a multiple, of whole images/,
+  ],
+  'a sum of rows': [
+    {
+      ...nodes(node('Reshape', ['x', 'to'], 'a'), node('ReduceSum', ['a', '[3]'], 'y')),
+      initializer: [int64s('to', 0, 2, 2, 4, 2, 8), int64s('[3]', 3)],
+    },
+    /node 'y's' \(ReduceSum\): allowed: the sum along the first dimension of stacked images/,
+  ],
+  'a softmax over rows in two axes': [
+    {
+      ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y', [{ ...axis1, i: 2 }])),
+      initializer: [int64s('to', 0, 4, 2, 4, 8)],
+    },
+    /node 'y's' \(Softmax\): its input 'a' is a reshaped or sliced value/,
+  ],
+  'a root of another order': [
+    {
+      ...nodes(
+        node('Clip', ['x', 'least'], 'a'),
+        node('Pow', ['a', 'three'], 'b'),
+        node('GlobalAveragePool', ['b'], 'c'),
+        node('Pow', ['c', 'half'], 'y'),
+      ),
+      initializer: [float('least', 1e-6), float('three', 3), float('half', 0.5)],
+    },
+    /node 'y's' \(Pow\): it is no root of order 3; allowed: the root of the powers in the mean/,
+  ],
+  'powers over a part of the image': [
+    {
+      ...nodes(
+        node('Clip', ['x', 'least'], 'a'),
+        node('Pow', ['a', 'three'], 'b'),
+        node('AveragePool', ['b'], 'y', [ints('kernel_shape', 4, 8)]),
+      ),
+      initializer: [float('least', 1e-6), float('three', 3)],
+    },
+    /node 'y's' \(AveragePool\): it averages powers over a part of the image; allowed: height and width, kept/,
+  ],
+  'numbers that are clipped from below alone': [
+    { ...nodes(node('Clip', ['x', 'least'], 'a'), node('Relu', ['a'], 'y')), initializer: [float('least', 1e-6)] },
+    /node 'y's' \(Relu\): its input 'a' is a part of a generalised mean/,
+  ],
+  'zeros before a max pool of any numbers': [
+    {
+      ...nodes(node('Pad', ['x', 'pads'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])),
+      initializer: [int64s('pads', 0, 0, 0, 0, 0, 0, 1, 1)],
+    },
+    /node 'y's' \(MaxPool\): its input is padded with zeros; allowed: −∞, and zeros around values without negative numbers/,
   ],
   'rows in another order': [
     {

@@ -34,6 +34,12 @@ const textOf = ({ model, nets }: Imported): string => sourceText({ input: model.
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'wide-train',
+  'powers-train',
+  'branches-train',
+  'mixed-train',
+  'shifts-train',
+  'rolls-train',
   'crossing-train',
   'dense-train',
   'dropped-eval',
@@ -86,6 +92,14 @@ test('dropout, stochastic depth and a norm that stays fixed are kept; dropout of
   assert.not.match(textOf(plain), /frozen/)
 })
 
+test('a weight normalised by its own rows is standardised, with its gain behind the convolution', () => {
+  const text = textOf(fixture('standard-train'))
+  assert.match(text, /conv2d\('0', 6, 3, \{ pad: 0, standardize: 0\.000001, bias: false \}\)/)
+  assert.match(text, /seq\(layerScale\('0\.gain'\), affine\(0\.5\), bias\('0\.bias'\), silu\(\)\)/)
+  assert.match(text, /conv2d\('2', 80, 1, \{ standardize: 0\.000001, bias: false \}\)/)
+  assert.match(text, /seq\(layerScale\('2\.gain'\), affine\(0\.5\), bias\('2\.bias'\), relu\(\)\)/)
+})
+
 test('weights have the names of the state dict', () => {
   const out = join(folder, 'residual.ts')
   const { save } = importOnnx(join(fixtures, 'residual-train.pt2'), { out })
@@ -136,6 +150,9 @@ const MEANINGS: Readonly<Record<string, readonly [readonly Node[], string]>> = {
   'a pool after padding of −∞': [[['constant_pad_nd.default', { ...X, pad: ints(0, 1, 0, 1), value: { as_float: '-Infinity' } }, { a: [2, 4, 9, 9] }],
     ['max_pool2d.default', { self: tensor('a'), kernel_size: ints(3, 3), stride: ints(2, 2) }, { y: [2, 4, 4, 4] }]],
     'maxPool(3, { stride: 2, ceil: true })'],
+  'a roll and its inverse': [[['roll.default', { ...X, shifts: ints(-3, 2), dims: ints(2, 3) }, { a: IMAGE }], relu('a', 'b'),
+    ['roll.default', { self: tensor('b'), shifts: ints(3, -2), dims: ints(2, 3) }, { y: IMAGE }]], 'relu()'],
+  'a roll by no rows': [[['roll.default', { ...X, shifts: ints(8), dims: ints(2) }, { a: IMAGE }], relu('a', 'y')], 'relu()'],
   'a flattened difference': [[['rsub.Scalar', { ...X, other: { as_float: 1 } }, { a: IMAGE }], ['flatten.using_ints', { self: tensor('a'), start_dim: { as_int: 1 } }, { y: [2, 256] }]],
     'affine(-1, 1), flatten()'],
 }
@@ -168,6 +185,11 @@ const REFUSED: readonly (readonly [string, Made, RegExp])[] = [
   ['the batch in parts', { nodes: [['view.default', { ...X, size: ints(2, 384) }, { y: [2, 384] }]], input: [3, 4, 8, 8] }, /parts of other dimensions/],
   ['scale factors that give no whole size', { nodes: [['upsample_bilinear2d.vec', { input: tensor('x'), align_corners: { as_bool: false }, scale_factors: { as_floats: [1.3, 1.3] } }, { y: [2, 4, 10, 10] }]] }, /do not give whole sizes/],
   ['a weight of other sizes', { nodes: [conv()], weights: { w: [4, 3, 3, 3] } }, /its weight is for 3 channels, its input has 4/],
+  ['a roll of all elements', { nodes: [['roll.default', { ...X, shifts: ints(1) }, { y: IMAGE }]] }, /it rolls all elements as one row/],
+  ['a roll of the batch', { nodes: [['roll.default', { ...X, shifts: ints(1), dims: ints(0) }, { y: IMAGE }]] }, /it rolls the batch/],
+  ['an array that an image is multiplied by', { nodes: [['new_ones.default', { ...X, size: ints(4, 1, 1) }, { a: [4, 1, 1] }], ['mul.Tensor', { ...X, other: tensor('a') }, { y: IMAGE }]] }, /is a computed constant; allowed: values computed by layers/],
+  ['an array with a value of the image', { nodes: [['new_zeros.default', { ...X, size: ints(...IMAGE) }, { a: IMAGE }], ['sub.Tensor', { self: tensor('a'), other: tensor('x') }, { y: IMAGE }]] }, /it computes with a constant array and a value of the image/],
+  ['an array that is added to in place', { nodes: [['new_zeros.default', { ...X, size: ints(4) }, { a: [4] }], ['add_.Tensor', { self: tensor('a'), other: { as_int: 1 } }, { y: [4] }]] }, /it changes an array in place; allowed: fill, copy/],
   ['another type', { nodes: [['to.dtype', X, { y: IMAGE }], relu('y', 'z', 'sin')] }, /sin/],
   ['three dimensions', { nodes: [relu('x', 'y')], input: [2, 4, 8] }, /its input 'x' has 3 dimensions/],
 ]

@@ -1,0 +1,167 @@
+// Arrays that a program of torch.export computes from constants alone: torchvision writes the masks of shifted windows so, in place. In: the current
+// node. Out: its result as numbers in strided memory; false if it reads other values. Invariant: weights alone are never computed with. A view shares
+// the memory of its array, so that a change in place is visible in both. Worked example: new_zeros, slice and fill_ give the regions of a rolled image.
+import { elementsOf } from '../../staging/core/box'
+import { fault, type Lowering } from './lowering'
+import { numbersOf } from './read'
+import { broadcast, dense, eachPlace, numbersIn, type Strided } from './strided'
+
+/** Elements of one array. */
+const MOST = 1 << 24
+
+const filled = (sizes: readonly number[], n: number): Strided =>
+  elementsOf(sizes) <= MOST
+    ? { memory: new Float64Array(elementsOf(sizes)).fill(n), sizes, strides: dense(sizes), offset: 0 }
+    : fault(`it computes ${elementsOf(sizes)} constants; allowed: at most ${MOST}`)
+
+// ---------------------------------------------------------------- arguments
+
+/** A tensor of the program that is known: a computed array, or one number of the file. */
+const known = (l: Lowering, name: string): Strided | undefined => {
+  const computed = l.arrays.get(name)
+  const held = computed === undefined ? l.program.tensors.get(l.nameOf(name)) : undefined
+  const numbers = held !== undefined && elementsOf(held.dims) === 1 ? numbersOf(held) : undefined
+  return computed ?? (numbers && { ...filled(held!.dims, numbers[0]!) })
+}
+const self = (l: Lowering): Strided => known(l, l.names('self')[0]!)!
+/** A tensor or a number. */
+const operand = (l: Lowering, name: string): Strided => known(l, l.names(name)[0] ?? '') ?? filled([], l.number(name, 0))
+
+// ---------------------------------------------------------------- operators
+
+type Compute = (l: Lowering) => Strided
+const full =
+  (n?: number): Compute =>
+  (l) =>
+    filled(l.result(), n ?? l.number('fill_value', 0))
+
+const each =
+  (f: (a: number, b: number) => number, other = 'other'): Compute =>
+  (l) => {
+    const [a, b] = [self(l), operand(l, other)].map((x) => numbersIn(broadcast(x, l.result()))) as [Float64Array, Float64Array]
+    return { ...filled(l.result(), 0), memory: a.map((x, i) => f(x, b[i]!)) }
+  }
+
+const maskedFill: Compute = (l) => {
+  const [a, mask, value] = [self(l), operand(l, 'mask'), operand(l, 'value')].map((x) => numbersIn(broadcast(x, l.result())))
+  return { ...filled(l.result(), 0), memory: a!.map((x, i) => (mask![i] === 0 ? x : value![i]!)) }
+}
+
+/** The result of a change in place is the changed array. */
+const assigned =
+  (name: string): Compute =>
+  (l) => {
+    const to = self(l)
+    if (l.copied.has(to.memory))
+      return fault('it changes an array that was reshaped to a copy; use the operator that is not in place')
+    const from = numbersIn(broadcast(operand(l, name), to.sizes))
+    eachPlace(to, (place, i) => (to.memory[place] = from[i]!))
+    return to
+  }
+
+const sliced: Compute = (l) => {
+  const a = self(l)
+  const axis = l.axis('dim', a.sizes.length, 0)
+  const extent = a.sizes[axis]!
+  const [start, step] = [l.number('start', 0), l.number('step', 1)]
+  const from = Math.min(Math.max(start < 0 ? start + extent : start, 0), extent)
+  const strides = a.strides.map((s, i) => (i === axis ? s * step : s))
+  return { ...a, sizes: l.result(), strides, offset: a.offset + from * a.strides[axis]! }
+}
+
+const selected: Compute = (l) => {
+  const a = self(l)
+  const axis = l.axis('dim', a.sizes.length, 0)
+  const at = l.axis('index', a.sizes[axis]!, 0)
+  const without = (list: readonly number[]): readonly number[] => list.filter((_, i) => i !== axis)
+  return { ...a, sizes: without(a.sizes), strides: without(a.strides), offset: a.offset + at * a.strides[axis]! }
+}
+
+const permuted = (a: Strided, order: readonly number[]): Strided => ({
+  ...a,
+  sizes: order.map((i) => a.sizes[i]!),
+  strides: order.map((i) => a.strides[i]!),
+})
+const permute: Compute = (l) => {
+  const a = self(l)
+  return permuted(
+    a,
+    (l.list('dims') ?? []).map((i) => (i < 0 ? i + a.sizes.length : i)),
+  )
+}
+const exchange: Compute = (l) => {
+  const a = self(l)
+  const [x, y] = [l.axis('dim0', a.sizes.length, 0), l.axis('dim1', a.sizes.length, 1)]
+  return permuted(
+    a,
+    a.sizes.map((_, i) => (i === x ? y : i === y ? x : i)),
+  )
+}
+
+/** An axis of size 1 more or less changes no places. */
+const unsqueeze: Compute = (l) => {
+  const a = self(l)
+  const axis = l.axis('dim', a.sizes.length + 1, 0)
+  return { ...a, sizes: l.result(), strides: [...a.strides.slice(0, axis), 0, ...a.strides.slice(axis)] }
+}
+
+const copy = (a: Strided): Strided => ({ memory: numbersIn(a), sizes: a.sizes, strides: dense(a.sizes), offset: 0 })
+
+/** A copy, unless the array is in C order. PyTorch may share the memory of others, too: neither array may change after it. */
+const reshape: Compute = (l) => {
+  const a = self(l)
+  const isDense = a.sizes.every((n, i) => n === 1 || a.strides[i] === dense(a.sizes)[i])
+  const { memory, offset } = isDense ? a : copy(a)
+  if (!isDense) for (const held of [a.memory, memory]) l.copied.add(held)
+  return { memory, sizes: l.result(), strides: dense(l.result()), offset }
+}
+
+const CREATED: Readonly<Record<string, Compute>> = {
+  full: full(),
+  new_full: full(),
+  new_ones: full(1),
+  new_zeros: full(0),
+  ones: full(1),
+  zeros: full(0),
+}
+const COMPUTED: Readonly<Record<string, Compute>> = {
+  add: each((a, b) => a + b),
+  alias: self,
+  clone: (l) => copy(self(l)),
+  contiguous: reshape,
+  copy: assigned('src'),
+  detach: self,
+  eq: each((a, b) => Number(a === b)),
+  expand: (l) => broadcast(self(l), l.result()),
+  fill: assigned('value'),
+  masked_fill: maskedFill,
+  mul: each((a, b) => a * b),
+  ne: each((a, b) => Number(a !== b)),
+  permute,
+  reshape,
+  select: selected,
+  slice: sliced,
+  sub: each((a, b) => a - b),
+  transpose: exchange,
+  unsqueeze,
+  view: reshape,
+}
+/** Operators that change their first argument, beside those named by an underscore. */
+const IN_PLACE = ['copy', 'fill']
+
+/** Returns true if the node is computed from constants. */
+export const isArrayNode = (l: Lowering, name: string, inPlace: boolean): boolean => {
+  if (Object.hasOwn(CREATED, name) && l.outputs.length === 1) {
+    l.arrays.set(l.output(), CREATED[name]!(l))
+    return true
+  }
+  const first = l.names('self')[0] ?? ''
+  if (!Object.hasOwn(COMPUTED, name) || !l.arrays.has(first)) return false
+  if (l.number('alpha', 1) !== 1) return fault('it has an alpha; allowed: 1')
+  const others = ['other', 'mask', 'value', 'src'].flatMap((a) => l.names(a))
+  if (others.some((v) => known(l, v) === undefined))
+    return fault('it computes with a constant array and a value of the image; allowed: masks of shifted windows')
+  if (inPlace !== IN_PLACE.includes(name)) return fault('it changes an array in place; allowed: fill, copy')
+  l.arrays.set(l.output(), COMPUTED[name]!(l))
+  return true
+}
