@@ -4,6 +4,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { dimIndex } from '../../staging/core/box'
 import type { Graph } from '../../staging/graph/graph'
+import { type Access, touched } from '../../staging/ops/op'
 import { operandsOf } from '../../staging/tile/slices'
 import { type SpillwayError, usage } from '../errors/errors'
 import { AUGMENTS, randomFor } from './augment'
@@ -74,6 +75,23 @@ const checkClasses = ({ classes }: FedSet, values: readonly FedValue[], known: K
   return others === undefined ? E.right(undefined) : E.left(usage(others))
 }
 
+/** Pixels of the old image that a pixel of the new one reads beyond those that cover it. */
+const beyondResized = (a: Extract<Access, { readonly tag: 'resampled' }>): number => {
+  let most = 0
+  for (let i = 0; i < a.to; i++) {
+    const [first, end] = touched(a, [i, i + 1], a.from)
+    most = Math.max(most, Math.floor((i * a.from) / a.to) - first, end - Math.ceil(((i + 1) * a.from) / a.to))
+  }
+  return most
+}
+
+/** Pixels of the image, of this side, that are read around each pixel: out of `from` pixels, into `to` pixels. */
+const readAround = (a: Access | undefined, side: number, from: number, to: number | undefined): number => {
+  if (a?.tag === 'resampled') return Math.ceil((beyondResized(a) * side) / a.from)
+  if (a?.tag !== 'window' && a?.tag !== 'transposed') return 0
+  return Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * side) / (a.tag === 'window' ? from : to!))
+}
+
 /** Checks that no layer reads from one slide of a bag into the next one. */
 const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Either<SpillwayError, void> => {
   if (set.kind !== 'own' || set.apart === undefined) return E.right(undefined)
@@ -82,10 +100,8 @@ const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Ei
   for (const op of graph.ops)
     for (const { value, access } of operandsOf(graph, op).ins)
       for (const d of ['H', 'W'] as const) {
-        const a = access?.[d]
-        if (a?.tag !== 'window') continue
-        const extent = graph.values[value]!.shape[dimIndex[d]]!
-        const pixels = Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * input!.shape[d === 'H' ? 1 : 2]) / extent)
+        const [from, to] = [value, ...op.outs].map((v) => graph.values[v]!.shape[dimIndex[d]]!)
+        const pixels = readAround(access?.[d], input!.shape[d === 'H' ? 1 : 2], from!, to)
         if (pixels > farthest.pixels) Object.assign(farthest, { layer: op.layer, pixels })
       }
   const { layer, pixels } = farthest
