@@ -33,6 +33,8 @@ export interface DataFlags {
   readonly blocks?: number
   /** Height and width of whole slides as samples; the smallest for all of them with `auto`, until `withSlides` has looked at them. */
   readonly canvas?: CanvasAsked
+  /** Each folder that holds slides is a bag. */
+  readonly bags?: boolean
   readonly found?: Tissue
 }
 
@@ -50,19 +52,21 @@ export const saysHow = ({
   tissue,
   blocks,
   canvas,
+  bags,
 }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas) !== undefined
+  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas ?? bags) !==
+  undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
 /** Slides are named by a flag of theirs, or by a file that only they have. */
-const areSlides = (path: string, { level, microns, tileSize, tissue, blocks, canvas }: DataFlags): boolean =>
-  (level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas) !== undefined || isSlide(path)
+const areSlides = (path: string, { level, microns, tileSize, tissue, blocks, canvas, bags }: DataFlags): boolean =>
+  (level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas ?? bags) !== undefined || isSlide(path)
 
 const TISSUE_OF_TILES = '--tissue selects tiles: add --tile-size, e.g. --tile-size 512'
 
 const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, Data> => {
-  const { fit, images, layout, depth, level, microns, tileSize, tissue, blocks, canvas, mean, std } = o
+  const { fit, images, layout, depth, level, microns, tileSize, tissue, blocks, canvas, bags, mean, std } = o
   const odd = Object.entries({ images, layout, depth }).find(([, value]) => value !== undefined)?.[0]
   if (odd !== undefined) return E.left(usage(`--${odd} does not apply to slides: leave it out`))
   if (fit === 'own' && tileSize !== undefined)
@@ -72,11 +76,11 @@ const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<Spil
     return E.left(usage('--canvas is for whole slides: leave --canvas or --tile-size out'))
   if (level !== undefined && microns !== undefined)
     return E.left(usage('--level and --microns exclude each other: leave one of them out'))
-  const own = { level, microns, tiles: tileSize, tissue, blocks, mean, std, augment }
+  const own = { level, microns, tiles: tileSize, tissue, blocks, bags, mean, std, augment }
   const how = given({ ...own, fit: fit === 'own' ? undefined : fit })
   // Checks before `withSlides` have the canvas of these data.
   const sizeOf = (): CanvasAsked | undefined =>
-    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks })).size : canvas
+    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks, bags })).size : canvas
   return onRefusal(() => slidesAt(path, { ...how, ...given({ canvas: sizeOf() }) }, o.found).data)
 }
 
@@ -88,7 +92,7 @@ export const withCanvas = <O extends DataFlags & { readonly data?: string | Data
   say: (text: string) => void,
   sizesModel: boolean,
 ): TaskEither<SpillwayError, O> => {
-  const { data, evaluate, level, microns, blocks, canvas, tileSize } = o
+  const { data, evaluate, level, microns, blocks, canvas, bags, tileSize } = o
   if (canvas === undefined || tileSize !== undefined || typeof data !== 'string')
     return canvas === AUTO
       ? TE.left(usage('--canvas auto is the size of slides: add --data, and leave --tile-size out'))
@@ -96,7 +100,7 @@ export const withCanvas = <O extends DataFlags & { readonly data?: string | Data
   const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
   return TE.fromEither(
     onRefusal(() => {
-      const found = canvasFor(paths, given({ level, microns, blocks }))
+      const found = canvasFor(paths, given({ level, microns, blocks, bags }))
       const size = canvas === AUTO ? found.size : canvas
       const sizes = [...new Set(found.slides.map(sizeText))]
       const between = sizes.length === 1 ? sizes[0] : `${sizes.length} sizes from ${sizes[0]} to ${sizes.at(-1)}`

@@ -214,6 +214,10 @@ const CANVAS = [
   'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, height x width, or auto for the smallest that holds all slides (default: the size of each slide)',
   canvasOption,
 ] as const
+const BAGS = [
+  '--bags',
+  'each folder that holds slides is one sample, --data itself included (default: the folders below class folders are)',
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -310,6 +314,7 @@ const trainFlags = (c: Command) =>
     .option(...TISSUE)
     .option(...BLOCKS)
     .option(...CANVAS)
+    .option(...BAGS)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
@@ -405,6 +410,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MICRONS)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write the plan as a typed TypeScript module')
       .option('--report <file>', 'write an HTML page about the plan')
@@ -487,6 +493,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TISSUE)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
@@ -528,6 +535,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TISSUE)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option(...STRICT_DATA)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')

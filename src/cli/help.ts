@@ -30,6 +30,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--tissue',
     '--blocks',
     '--canvas',
+    '--bags',
     '--augment',
     '--shuffle',
     '--no-shuffle',

@@ -19,10 +19,12 @@ import {
   globalMaxPool,
   linear,
   masked,
+  maxPool,
   model,
   type Net,
   relu,
   sgd,
+  upsample,
 } from '../../dsl'
 import { type Data, evaluate, predict, type SlideOptions, slides } from '../../src'
 import { openSlide, regionOf } from '../../src/data/slides/slide'
@@ -271,6 +273,78 @@ test('the smallest canvas of all slides is the size of the model: one plan serve
     assert.match((await spillwayHere(...args)).err, words)
 })
 
+test('the command predicts bags of folders and of lists: a row for each bag, and a heat map for each slide', async () => {
+  const file = unchecked(join(__dirname, '../faults/slides-model.ts'))
+  const saved = join(root, 'command.safetensors')
+  const how = ['--blocks', '32', '--canvas', 'auto'] as const
+  const done = await trainingHereOf(file, '--loss', 'cross-entropy', '--data', folder, ...how, '--steps', '1', '--save', saved)
+  assert.is(done.code, 0, done.err)
+  const rowsOf = async (data: string, ...more: readonly string[]): Promise<readonly string[]> => {
+    const out = join(root, 'bags.csv')
+    const common = ['--weights', saved, '--device', DEVICE, '--algorithms', 'fixed', '--strategy', 'in-core']
+    const end = await spillwayHere('predict', file, '--data', data, ...how, ...more, ...common, '--out', out)
+    assert.is(end.code, 0, end.err)
+    return readFileSync(out, 'utf8').trim().split('\n').slice(1)
+  }
+  const nested = await rowsOf(folder)
+  assert.equal(
+    nested.map((row) => row.split(',')[0]),
+    ['b-first', 'c-second'],
+  )
+  /** Class and confidence, without the name of the bag. */
+  const scores = (rows: readonly string[]): readonly string[] => rows.map((row) => row.slice(row.indexOf(',')))
+  const listed = await rowsOf(list)
+  assert.equal(
+    listed.map((row) => row.split(',')[0]),
+    ['first', 'second'],
+  )
+  assert.equal(scores(listed), scores(nested))
+  // Folders of bags without classes, and one bag, on the canvas of all.
+  const size = ['--canvas', '192x64'] as const
+  const bare = await rowsOf(join(folder, 'b'), '--bags', ...size)
+  assert.equal([bare.map((row) => row.split(',')[0]), scores(bare)], [['first'], scores(nested).slice(0, 1)])
+  const alone = await rowsOf(join(folder, 'c/second'), '--bags', ...size)
+  assert.equal([alone.map((row) => row.split(',')[0]), scores(alone)], [['second'], scores(nested).slice(1)])
+  assert.is((await rowsOf(join(folder, 'c/second'), ...size)).length, 2, 'without --bags, each slide is a sample')
+
+  const pixels = join(root, 'pixels.js')
+  writeFileSync(
+    pixels,
+    `const { conv2d, fromBytes, masked, model, relu } = require(${JSON.stringify(join(__dirname, '../../dsl'))})
+module.exports = model([1, 3, 64, 64], masked(32, fromBytes(), conv2d('a', 4, 3, { stride: 2 }), relu(), conv2d('map', 2, 1)))\n`,
+  )
+  const maps = join(root, 'heat')
+  const trained = await trainingHereOf(pixels, '--loss', 'mse', '--steps', '1', '--save', saved)
+  assert.is(trained.code, 0, trained.err)
+  const mapped = ['--data', list, ...how, '--as', 'probabilities', '--format', 'tiff', '--out', maps, '--device', DEVICE]
+  const end = await spillwayHere('predict', pixels, '--weights', saved, ...mapped, '--json')
+  assert.is(end.code, 0, end.err)
+  assert.equal(
+    JSON.parse(end.out).files,
+    SLIDES.map(([label, bag], i) => join(maps, `slides-${label}-${bag}-${i}.tif`)),
+  )
+})
+
+test('slides of a list outside its folder have outputs of different names', async () => {
+  const far = join(root, 'far/away/list.csv')
+  mkdirSync(join(root, 'far/away'), { recursive: true })
+  mkdirSync(join(root, 'far/s'), { recursive: true })
+  mkdirSync(join(root, 's'), { recursive: true })
+  for (const at of ['far/s/x.tif', 's/x.tif', 'far/away/s-x.tif']) await drawn(join(root, at), 0, 32, 48)
+  writeFileSync(far, 'image,label\n../s/x.tif,0\n../../s/x.tif,1\ns-x.tif,1\n')
+  const { set } = await slides(far)
+  if (set.kind !== 'own') throw new Error(set.kind)
+  const all = [0, 1, 2]
+  assert.equal(
+    all.map((i) => set.outputName!(i)),
+    ['s-x', 's-x-2', 's-x-3'],
+  )
+  assert.equal(
+    all.flatMap((i) => set.placesOf!(i).map(({ name }) => name)),
+    ['s-x', 's-x-2', 's-x-3'],
+  )
+})
+
 test('bags that do not fit, or that contradict themselves, are refused', async () => {
   const refusal = async (path: string, o: SlideOptions): Promise<string> =>
     slides(path, o).then(
@@ -316,6 +390,25 @@ test('a layer that reads from one slide of a bag into the next one is refused', 
         /layer 'wide' reads 18 pixels of the image around each pixel, but the slides of a bag are 16 pixels apart: set blocks \(--blocks\) to 18 or more/,
       ),
   )
+})
+
+test('a layer that resizes across the gap between slides is refused', async () => {
+  const data = await slides(list, HOW)
+  const refusal = async (side: number): Promise<string> => {
+    const layers = [
+      maxPool(side),
+      upsample({ scale: 2, mode: 'bilinear' }, 'up'),
+      globalAvgPool('gap'),
+      linear('head', 3),
+    ] as const
+    const net = model([2, 3, CANVAS, CANVAS], masked(BLOCK, conv2d('fine', 4, 3), ...layers))
+    return trained(net, staged(net, { ...options, strategy: 'in-core' }), { steps: 1, data }).then(
+      () => 'taken',
+      (e: Error) => e.message,
+    )
+  }
+  assert.is(await refusal(BLOCK), 'taken')
+  assert.match(await refusal(2 * BLOCK), /layer 'up' reads 32 pixels of the image around each pixel, .* are 16 pixels apart/)
 })
 
 test.run()

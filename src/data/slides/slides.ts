@@ -3,11 +3,11 @@
 // than it touches.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { basename, dirname, extname, join, relative } from 'node:path'
+import { basename, dirname, extname, join, relative, resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { known } from '../../../staging/core/known'
 import { optionsFor } from '../../../staging/core/options'
-import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
+import { choice, either, flag, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
 import { SpillwayException, usage } from '../../errors/errors'
 import { type Georeference, resizedGeoreference } from '../../files/georeference'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
@@ -70,6 +70,12 @@ export interface SlideOptions extends Scaling {
    */
   readonly canvas?: number | PixelSize
   /**
+   * If true, each folder that holds slides is a bag, the path itself included. Default: the folders below class folders are bags.
+   *
+   * @example await slides('patients/', { bags: true, blocks: 32, canvas: 8192 })
+   */
+  readonly bags?: boolean
+  /**
    * Part of a slide or tile for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or 'pad' all of it.
    *
    * @example await slides('slides/', { fit: 'cover' })
@@ -94,6 +100,7 @@ const OPTIONS = withValues(
     'tissue',
     'blocks',
     'canvas',
+    'bags',
     'fit',
     'augment',
     'mean',
@@ -104,6 +111,7 @@ const OPTIONS = withValues(
     microns: legal('numbers above 0', (u) => Number.isFinite(u) && Number(u) > 0),
     tiles: SIZE,
     canvas: SIZE,
+    bags: flag,
     tissue: legal('shares from 0 to 1', (u) => Number.isFinite(u) && Number(u) >= 0 && Number(u) <= 1),
     blocks: legal('whole numbers of at least 1', SIDE.is),
     fit: choice(FITS),
@@ -209,7 +217,12 @@ const inList = (list: string): FoundAll => {
   return { found, ...(classes ? { classes } : {}) }
 }
 
-const foundAt = (at: string): FoundAll => {
+/** The slides of a folder of bags, without labels: a bag for each folder in it. */
+const unlabelledBags = (at: string, folders: readonly string[]): FoundAll => ({
+  found: folders.flatMap((bag) => slidesIn(join(at, bag)).map((file) => ({ file, bag }))),
+})
+
+const foundAt = (at: string, { bags = false }: SlideOptions): FoundAll => {
   if (!existsSync(at)) return refused(`slides: ${at} is not there; allowed: ${FORMS}`)
   if (!statSync(at).isDirectory() && LIST.test(at)) return inList(at)
   if (!statSync(at).isDirectory() || isZarr(at))
@@ -217,10 +230,11 @@ const foundAt = (at: string): FoundAll => {
   const folders = foldersIn(at)
   if (folders.includes('images') && folders.includes('masks')) return { found: withMasks(at) }
   const flat = slidesIn(at)
-  if (flat.length > 0) return { found: flat.map((file) => ({ file })) }
+  if (flat.length > 0) return { found: flat.map((file) => (bags ? { file, bag: basename(resolve(at)) } : { file })) }
   const classes = folders.filter((name) => ofClass(at, name, 0).length > 0)
   if (classes.length === 0) return refused(`slides: ${at} has no slides (${KINDS}); allowed: ${FORMS}`)
-  return { found: classes.flatMap((name, label) => ofClass(at, name, label)), classes }
+  const found = classes.flatMap((name, label) => ofClass(at, name, label))
+  return bags && found.every(({ bag }) => bag === undefined) ? unlabelledBags(at, classes) : { found, classes }
 }
 
 // ---------------------------------------------------------------- samples
@@ -472,18 +486,48 @@ const slideNameOf = (root: string, { slide }: Labelled): string => {
   return name.slice(0, -extname(name).length)
 }
 const firstOf = ({ placed }: Part): Placed => placed[0]!
-const placeName = (root: string, { of, region }: Placed, isTile: boolean): string =>
-  `${slideNameOf(root, of)}${isTile ? `-${region.top}-${region.left}` : ''}`
-const outputNameOf = (root: string, part: Part, isTile: boolean): string =>
-  firstOf(part).of.bag?.replaceAll(/[\\/]/g, '-') ?? placeName(root, firstOf(part), isTile)
 
-const tileOf = (root: string, part: Part): SlideTile => {
+/** The wanted names in their order; a name that is in use gets a number. Worked example: a, a, b become a, a-2, b. */
+const distinct = (wanted: readonly string[]): readonly string[] => {
+  const used = new Set<string>()
+  return wanted.map((want) => {
+    let name = want
+    for (let n = 2; used.has(name); n++) name = `${want}-${n}`
+    used.add(name)
+    return name
+  })
+}
+
+/** Names of outputs: no two slides, and no two samples, have one. */
+interface Names {
+  readonly ofSlide: ReadonlyMap<string, string>
+  /** The names of the slides of each sample. */
+  readonly ofPlaced: readonly (readonly string[])[]
+  readonly ofSample: readonly string[]
+}
+
+const namesOf = (root: string, parts: readonly Part[], isTile: boolean): Names => {
+  const slides = new Map(parts.flatMap(({ placed }) => placed.map(({ of }) => [of.slide.file, of] as const)))
+  const named = distinct(Array.from(slides.values(), (of) => slideNameOf(root, of)))
+  const ofSlide = new Map(Array.from(slides.keys(), (file, i) => [file, named[i]!] as const))
+  const placeName = ({ of, region }: Placed): string =>
+    `${ofSlide.get(of.slide.file)!}${isTile ? `-${region.top}-${region.left}` : ''}`
+  const places = distinct(parts.flatMap(({ placed }) => placed.map(placeName)))
+  let next = 0
+  return {
+    ofSlide,
+    ofPlaced: parts.map(({ placed }) => placed.map(() => places[next++]!)),
+    ofSample: distinct(parts.map((part) => firstOf(part).of.bag?.replaceAll(/[\\/]/g, '-') ?? placeName(firstOf(part)))),
+  }
+}
+
+const tileOf = (name: string, part: Part): SlideTile => {
   const { of, region } = firstOf(part)
   const { file, pyramid, level } = of.slide
   const { height, width } = pyramid.levels[0]!
   const [down, across] = [height / level.height, width / level.width]
   return {
-    ...{ file, name: slideNameOf(root, of), slide: [height, width] },
+    ...{ file, name, slide: [height, width] },
     ...{ x: Math.round(region.left * across), y: Math.round(region.top * down) },
     ...{ width: Math.round(region.width * across), height: Math.round(region.height * down) },
   }
@@ -496,10 +540,10 @@ const georeferenceOf = ({ pyramid, level }: Slide): Georeference | undefined => 
 }
 
 /** The slides of a sample, for the outputs of predictions. */
-const placesOf = (root: string, part: Part, isTile: boolean, blocks: Blocks | undefined): readonly SlidePlace[] =>
-  part.placed.map((p) => ({
+const placesOf = (names: readonly string[], part: Part, isTile: boolean, blocks: Blocks | undefined): readonly SlidePlace[] =>
+  part.placed.map((p, i) => ({
     ...{ top: p.top, left: p.left, height: p.region.height, width: p.region.width },
-    name: placeName(root, p, isTile),
+    name: names[i]!,
     microns: p.of.slide.level.microns,
     georeference: isTile ? undefined : georeferenceOf(p.of.slide),
     isEmpty: blocks && emptyIn(p, blocks),
@@ -533,7 +577,7 @@ const openedAt = (path: string, o: SlideOptions) => {
   if (level !== undefined && microns !== undefined) refused('slides: level and microns exclude each other: set one of them')
   if (o.canvas !== undefined && tiles !== undefined) refused('slides: canvas is for whole slides: leave canvas or tiles out')
   if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
-  const { found, classes } = foundAt(path)
+  const { found, classes } = foundAt(path, o)
   return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
 }
 
@@ -548,6 +592,7 @@ const asData = (
   const blocks = o.blocks !== undefined && tissue ? { side: o.blocks, tissue } : undefined
   const { fit, augment, mean, std } = o
   const isTile = o.tiles !== undefined
+  const names = namesOf(root, parts, isTile)
   const tileRows = parts[0]?.placed[0]?.of.slide.level.tile?.height
   return {
     set: {
@@ -559,10 +604,10 @@ const asData = (
       read: (i, region, wanted = {}) => sampleOf(parts[i]!, region, wanted, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
-      outputName: (i) => outputNameOf(root, parts[i]!, isTile),
-      ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
+      outputName: (i) => names.ofSample[i]!,
+      ...(isTile ? { tileOf: (i: number) => tileOf(names.ofSlide.get(firstOf(parts[i]!).of.slide.file)!, parts[i]!) } : {}),
       ...(blocks && parts.some(({ placed }) => placed.length > 1) ? { apart: blocks.side } : {}),
-      placesOf: (i) => placesOf(root, parts[i]!, isTile, blocks),
+      placesOf: (i) => placesOf(names.ofPlaced[i]!, parts[i]!, isTile, blocks),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
