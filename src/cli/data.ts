@@ -6,10 +6,12 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Taking } from '../data/augment'
+import { damagedImages, withoutFiles } from '../data/damaged'
 import { type Data, files, folder } from '../data/data'
+import type { Damaged } from '../data/found'
 import { holdsArrays, holdsPictures } from '../data/images'
 import { looked } from '../data/sizes'
-import { canvasFor, isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
+import { canvasFor, damagedAt, isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
 import { AUTO, type CanvasAsked, type LAYOUTS } from './options'
@@ -36,6 +38,9 @@ export interface DataFlags {
   /** Each folder that holds slides is a bag. */
   readonly bags?: boolean
   readonly found?: Tissue
+  /** Leaves out damaged files, and those that are damaged, once they are known. */
+  readonly skipDamaged?: boolean
+  readonly damaged?: Damaged
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
@@ -53,9 +58,22 @@ export const saysHow = ({
   blocks,
   canvas,
   bags,
+  skipDamaged,
 }: DataFlags): boolean =>
-  (fit ?? images ?? layout ?? mean ?? std ?? depth ?? level ?? microns ?? tileSize ?? tissue ?? blocks ?? canvas ?? bags) !==
-  undefined
+  (skipDamaged ??
+    fit ??
+    images ??
+    layout ??
+    mean ??
+    std ??
+    depth ??
+    level ??
+    microns ??
+    tileSize ??
+    tissue ??
+    blocks ??
+    canvas ??
+    bags) !== undefined
 
 const given = (how: object): object => Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined))
 
@@ -80,8 +98,8 @@ const slidesNamed = (path: string, o: DataFlags, augment?: Augment): Either<Spil
   const how = given({ ...own, fit: fit === 'own' ? undefined : fit })
   // Checks before `withSlides` have the canvas of these data.
   const sizeOf = (): CanvasAsked | undefined =>
-    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks, bags })).size : canvas
-  return onRefusal(() => slidesAt(path, { ...how, ...given({ canvas: sizeOf() }) }, o.found).data)
+    canvas === AUTO ? canvasFor([path], given({ level, microns, blocks, bags }), o.damaged).size : canvas
+  return onRefusal(() => slidesAt(path, { ...how, ...given({ canvas: sizeOf() }) }, o.found, o.damaged).data)
 }
 
 const sizeText = ([height, width]: readonly [number, number]): string => `${height} x ${width}`
@@ -100,7 +118,7 @@ export const withCanvas = <O extends DataFlags & { readonly data?: string | Data
   const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
   return TE.fromEither(
     onRefusal(() => {
-      const found = canvasFor(paths, given({ level, microns, blocks, bags }))
+      const found = canvasFor(paths, given({ level, microns, blocks, bags }), o.damaged)
       const size = canvas === AUTO ? found.size : canvas
       const sizes = [...new Set(found.slides.map(sizeText))]
       const between = sizes.length === 1 ? sizes[0] : `${sizes.length} sizes from ${sizes[0]} to ${sizes.at(-1)}`
@@ -119,9 +137,29 @@ export const withSlides = <O extends DataFlags & { readonly data?: string | Data
   sizesModel = true,
 ): TaskEither<SpillwayError, O> =>
   pipe(
-    withCanvas(o, say, sizesModel),
+    withDamaged(o),
+    TE.flatMap((intact) => withCanvas(intact, say, sizesModel)),
     TE.flatMap((sized) => withTissue(sized, say)),
   )
+
+/** The options of a command, after a look for damaged files where they ask for it. */
+const withDamaged = <O extends DataFlags & { readonly data?: string | Data }>(
+  o: O & { readonly evaluate?: unknown },
+): TaskEither<SpillwayError, O> => {
+  const { data, evaluate, level, microns, bags, images, depth, skipDamaged } = o
+  if (!skipDamaged) return TE.right(o)
+  if (typeof data !== 'string') return TE.left(usage('--skip-damaged is for image files and slides: add --data'))
+  const lookAt = (path: string): Promise<Damaged> =>
+    areSlides(path, o)
+      ? damagedAt(path, given({ level, microns, bags }))
+      : damagedImages({ path, ...given({ images: /\.json$/i.test(path) ? images : undefined, depth }) })
+  return looked(async () => {
+    const damaged = new Map<string, SpillwayError>()
+    for (const path of [data, ...(typeof evaluate === 'string' ? [evaluate] : [])])
+      for (const [file, error] of await lookAt(path)) damaged.set(file, error)
+    return { ...o, damaged }
+  })
+}
 
 /** The options of a command, after a look for tissue where they ask for it. Says the share of tiles that are left out. */
 export const withTissue = <O extends DataFlags & { readonly data?: string | Data }>(
@@ -130,15 +168,15 @@ export const withTissue = <O extends DataFlags & { readonly data?: string | Data
 ): TaskEither<SpillwayError, O> => {
   const { data, level, microns, tileSize: tiles, tissue, blocks } = o
   if (tissue === undefined && blocks !== undefined && typeof data === 'string')
-    return looked(async () => ({ ...o, found: await tissueAt(data, given({ level, microns, tiles })) }))
+    return looked(async () => ({ ...o, found: await tissueAt(data, given({ level, microns, tiles }), o.damaged) }))
   if (tissue === undefined) return TE.right(o)
   if (typeof data !== 'string') return TE.left(usage('--tissue selects tiles of slides: add --data'))
   if (tiles === undefined) return TE.left(usage(TISSUE_OF_TILES))
   if (tissue > 1) return TE.left(usage(`--tissue is ${tissue}; allowed: shares up to 1`))
   const how = given({ level, microns, tiles, tissue })
   return looked(async () => {
-    const found = await tissueAt(data, how)
-    const kept = slidesAt(data, how, found)
+    const found = await tissueAt(data, how, o.damaged)
+    const kept = slidesAt(data, how, found, o.damaged)
     const left = kept.data.set.kind === 'own' ? kept.tiles - kept.data.set.length : 0
     say(`tissue: ${left} of ${kept.tiles} tiles are left out (${((100 * left) / kept.tiles).toFixed(0)} %)`)
     return { ...o, found }
@@ -146,13 +184,15 @@ export const withTissue = <O extends DataFlags & { readonly data?: string | Data
 }
 
 export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
-  const { fit, images, layout, mean, std, depth } = o
+  const { fit, images, layout, mean, std, depth, skipDamaged, damaged } = o
   if (areSlides(path, o)) return slidesNamed(path, o, augment)
   if (!saysHow(o) && !augment) return E.right(path)
   if (images !== undefined && !/\.json$/i.test(path))
     return E.left(usage(`--images applies to COCO annotations in a .json file, but the data are ${path}: leave --images out`))
   const how = given({ fit, mean, std, augment })
-  if (layout === undefined && !holdsArrays(path)) return E.right(folder(path, { ...how, ...given({ depth, images }) }))
+  if (layout === undefined && !holdsArrays(path))
+    return E.right(withoutFiles(folder(path, { ...how, ...given({ depth, images }) }), damaged))
+  if (skipDamaged) return E.left(usage('--skip-damaged applies to image files and slides: leave it out'))
   if (layout !== undefined && holdsPictures(path)) return E.left(usage('--layout applies to arrays; image files have one layout'))
   if (fit === 'own') return E.left(usage('--fit own applies to image files; arrays have the size of the model'))
   if (depth !== undefined) return E.left(usage('--depth applies to image files; the type of an array file gives its bits'))

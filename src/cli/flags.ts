@@ -242,6 +242,10 @@ const STRICT_DATA = [
   '--strict-data',
   'refuse data that would be left out: other file types, nested folders, unreadable files',
 ] as const
+const SKIP_DAMAGED = [
+  '--skip-damaged',
+  'leave out image files and slides that cannot be decoded, with a note; each file is decoded once before the run (default: an error)',
+] as const
 const WORKERS = [
   '--workers <n>',
   'threads that decode images (default: half the cores, at most 4)',
@@ -321,6 +325,7 @@ const trainFlags = (c: Command) =>
       listOption(choiceOption('--augment', AUGMENT_WORDS)),
     )
     .option(...STRICT_DATA)
+    .option(...SKIP_DAMAGED)
     .option(...WORKERS)
     .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
     .option('--no-shuffle', 'keep the order of the data')
@@ -495,6 +500,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CANVAS)
       .option(...BAGS)
       .option(...STRICT_DATA)
+      .option(...SKIP_DAMAGED)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
@@ -537,6 +543,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...CANVAS)
       .option(...BAGS)
       .option(...STRICT_DATA)
+      .option(...SKIP_DAMAGED)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),

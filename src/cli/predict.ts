@@ -92,7 +92,7 @@ const areArrays = (path: string, data: string | Data): boolean =>
 const firstSize = (
   path: string,
   data: string | Data,
-  { layout }: PredictCommandOptions,
+  { layout, damaged }: PredictCommandOptions,
 ): TaskEither<SpillwayError, readonly [height: number, width: number]> => {
   if (typeof data !== 'string' && data.set.kind === 'own') {
     const { set } = data
@@ -101,7 +101,7 @@ const firstSize = (
       TE.map(({ height, width }) => [height, width] as const),
     )
   }
-  return holdsPictures(path) ? pictureSize(path) : TE.fromEither(imageSize(path, layout === 'nhwc' ? 'NHWC' : 'NCHW'))
+  return holdsPictures(path) ? pictureSize(path, damaged) : TE.fromEither(imageSize(path, layout === 'nhwc' ? 'NHWC' : 'NCHW'))
 }
 
 /** The size of the plan: `--image`, the size of training for resized images, or the size of the first image or slide. */
@@ -212,9 +212,9 @@ const stagedFor = (
   )
 
 /** Data that would be left out are refused before planning. */
-const wholeBeforehand = ({ data, strictData }: PredictCommandOptions): Either<SpillwayError, unknown> =>
+const wholeBeforehand = ({ data, strictData, damaged }: PredictCommandOptions): Either<SpillwayError, unknown> =>
   pipe(
-    leftOutAt(data!),
+    leftOutAt(data!, damaged),
     E.flatMap((leftOut) => checkedWhole(data!, leftOut, strictData ?? false)),
     E.mapLeft(beforehand),
   )

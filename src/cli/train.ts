@@ -235,9 +235,9 @@ const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayEr
 
 /** The images of --evaluate are in --evaluate-images, or with those of --data. */
 const evaluationFlags = (o: TrainCommandOptions): DataFlags => {
-  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages } = o
+  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages, skipDamaged, damaged } = o
   const folder = evaluateImages ?? (/\.json$/i.test(evaluate) ? images : undefined)
-  return { fit, layout, mean, std, depth, images: folder }
+  return { fit, layout, mean, std, depth, images: folder, ...(skipDamaged ? { skipDamaged, damaged } : {}) }
 }
 
 /** The evaluations between steps, and their kept weights. */

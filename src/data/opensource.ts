@@ -31,6 +31,8 @@ const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 *
 const readerFor = (set: FedSet, values: readonly FedValue[], chance: Chance | undefined): Reader =>
   set.kind === 'own' ? ownReader(set, values, chance) : streamReader(set, values, chance)
 
+const notesOf = (set: FedSet): readonly string[] => (set.kind === 'own' ? (set.notes ?? []) : [])
+
 const sourceText = (set: FedSet): string =>
   `${set.kind === 'own' ? `${set.length} samples` : 'samples one after the other'} of ${set.name ?? 'a source of its own'}`
 
@@ -178,9 +180,12 @@ export const openFed = (
         content,
         place: content,
         described: describedBy(set, set.classes),
-        notes: [unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
-          text === undefined ? [] : [`the source has ${text}`],
-        ),
+        notes: [
+          ...notesOf(set),
+          ...[unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
+            text === undefined ? [] : [`the source has ${text}`],
+          ),
+        ],
       }
     }),
   )

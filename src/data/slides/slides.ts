@@ -8,7 +8,7 @@ import { isLeft } from 'fp-ts/Either'
 import { known } from '../../../staging/core/known'
 import { optionsFor } from '../../../staging/core/options'
 import { choice, either, flag, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
-import { SpillwayException, usage } from '../../errors/errors'
+import { errorText, type SpillwayError, SpillwayException, usage } from '../../errors/errors'
 import { type Georeference, resizedGeoreference } from '../../files/georeference'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
 import {
@@ -24,7 +24,9 @@ import {
 } from '../data'
 import { numbered } from '../classes'
 import { LIST, readList } from '../lists'
-import { openSlide, regionOf, SLIDE, type Slide } from './slide'
+import { damageIn } from '../damaged'
+import type { Damaged } from '../found'
+import { decodeAll, openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import { isZarr } from './zarr'
 import type { Level } from './tiff'
@@ -76,6 +78,13 @@ export interface SlideOptions extends Scaling {
    */
   readonly bags?: boolean
   /**
+   * If true, leaves out slides that cannot be decoded, with their bags. It decodes each slide and mask once. Runs print a note for each
+   * damaged slide. Default false: a run ends with an error at the first damaged tile.
+   *
+   * @example await slides('slides/', { microns: 0.5, skipDamaged: true })
+   */
+  readonly skipDamaged?: boolean
+  /**
    * Part of a slide or tile for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or 'pad' all of it.
    *
    * @example await slides('slides/', { fit: 'cover' })
@@ -101,6 +110,7 @@ const OPTIONS = withValues(
     'blocks',
     'canvas',
     'bags',
+    'skipDamaged',
     'fit',
     'augment',
     'mean',
@@ -112,6 +122,7 @@ const OPTIONS = withValues(
     tiles: SIZE,
     canvas: SIZE,
     bags: flag,
+    skipDamaged: flag,
     tissue: legal('shares from 0 to 1', (u) => Number.isFinite(u) && Number(u) >= 0 && Number(u) <= 1),
     blocks: legal('whole numbers of at least 1', SIDE.is),
     fit: choice(FITS),
@@ -567,8 +578,32 @@ const identityOf = (at: string, found: readonly Found[], o: SlideOptions): strin
   return `slides ${hash.update(JSON.stringify(o)).digest('hex').slice(0, 16)}`
 }
 
-/** The slides of a path, with checked options. */
-const openedAt = (path: string, o: SlideOptions) => {
+/** The samples without damaged slides; a bag with such a slide is left out whole. */
+const intactOf = (path: string, found: readonly Found[], damaged: Damaged): readonly Found[] => {
+  const bags = new Set(found.filter(({ file }) => damaged.has(file)).map(({ bag }) => bag))
+  const kept = found.filter(({ file, bag }) => !damaged.has(file) && (bag === undefined || !bags.has(bag)))
+  const [first] = found.flatMap(({ file }) => damaged.get(file) ?? [])
+  return kept.length > 0 ? kept : refused(`slides: ${path}: no slide is left: ${errorText(first!)}`)
+}
+
+const NO_DAMAGE: Damaged = new Map()
+
+/** Decodes all slides and masks of a path, one after the other. Returns the errors of the damaged ones, by the file of the slide. */
+export const damagedAt = async (path: string, o: SlideOptions): Promise<Damaged> => {
+  const damaged = new Map<string, SpillwayError>()
+  for (const one of checkedFound(path, o).found) {
+    const error = await damageIn(async () => {
+      const { slide, mask } = opened(o)(one)
+      await decodeAll(slide)
+      if (mask) await decodeAll(mask)
+    })
+    if (error) damaged.set(one.file, error)
+  }
+  return damaged
+}
+
+/** The files of a path, with checked options. */
+const checkedFound = (path: string, o: SlideOptions): FoundAll => {
   if (!isPath.is(path)) refused(`slides: the path is ${valueText(path)}; allowed: a path of a file or folder`)
   known(OPTIONS, o)
   const problem = o.augment && augmentProblem(o.augment)
@@ -577,14 +612,25 @@ const openedAt = (path: string, o: SlideOptions) => {
   if (level !== undefined && microns !== undefined) refused('slides: level and microns exclude each other: set one of them')
   if (o.canvas !== undefined && tiles !== undefined) refused('slides: canvas is for whole slides: leave canvas or tiles out')
   if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
-  const { found, classes } = foundAt(path, o)
-  return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
+  return foundAt(path, o)
+}
+
+/** The opened slides of a path, without the damaged ones. */
+const openedAt = (path: string, { skipDamaged: _, ...o }: SlideOptions, damaged: Damaged) => {
+  const { found: all, classes } = checkedFound(path, o)
+  const errors = all.flatMap(({ file }) => damaged.get(file) ?? [])
+  const found = errors.length === 0 ? all : intactOf(path, all, damaged)
+  const notes = [
+    ...errors.map((error) => `data ${path}: left out: ${errorText(error)}`),
+    ...(errors.length === 0 ? [] : [`data ${path}: left out ${all.length - found.length} of ${all.length} slides`]),
+  ]
+  return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path, notes }
 }
 
 type OpenedSlides = ReturnType<typeof openedAt>
 
 const asData = (
-  { name, classes, root }: OpenedSlides,
+  { name, classes, root, notes }: OpenedSlides,
   o: SlideOptions,
   parts: readonly Part[],
   tissue: Tissue | undefined,
@@ -604,6 +650,7 @@ const asData = (
       read: (i, region, wanted = {}) => sampleOf(parts[i]!, region, wanted, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
+      notes,
       outputName: (i) => names.ofSample[i]!,
       ...(isTile ? { tileOf: (i: number) => tileOf(names.ofSlide.get(firstOf(parts[i]!).of.slide.file)!, parts[i]!) } : {}),
       ...(blocks && parts.some(({ placed }) => placed.length > 1) ? { apart: blocks.side } : {}),
@@ -621,8 +668,10 @@ const isTissue = ({ of, region }: Placed, shares: Tissue, { tissue = 0 }: SlideO
   shares.get(of.slide.file)!(region) >= tissue
 
 /** Looks for tissue in each slide, which takes time. */
-export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =>
-  new Map(await Promise.all(openedAt(path, o).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)))
+export const tissueAt = async (path: string, o: SlideOptions, damaged = NO_DAMAGE): Promise<Tissue> =>
+  new Map(
+    await Promise.all(openedAt(path, o, damaged).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)),
+  )
 
 /** A canvas for all samples of several paths, and the slides that it serves. */
 export interface Canvas {
@@ -644,9 +693,9 @@ const widthsFor = (bag: readonly Labelled[], side: number): readonly number[] =>
 const up = (n: number, step: number): number => Math.ceil(n / step) * step
 
 /** The smallest canvas on which each slide and each bag fits, with sides that are multiples of a block. */
-export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => {
+export const canvasFor = (paths: readonly string[], o: SlideOptions, damaged = NO_DAMAGE): Canvas => {
   const side = o.blocks ?? CANVAS_STEP
-  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o).all))
+  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o, damaged).all))
   const levels = bags.flat().map(({ slide: { level } }) => level)
   const least = up(Math.max(...levels.map((l) => l.width)), side)
   const rowsAt = (width: number): number =>
@@ -664,8 +713,13 @@ export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => 
 }
 
 /** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
-export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {
-  const at = openedAt(path, o)
+export const slidesAt = (
+  path: string,
+  o: SlideOptions,
+  tissue?: Tissue,
+  damaged = NO_DAMAGE,
+): { readonly data: Data; readonly tiles: number } => {
+  const at = openedAt(path, o, damaged)
   const size = sizeOf(o.tiles)
   const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : wholes(at.all, o)
   const kept = tissue && size ? all.filter((part) => isTissue(firstOf(part), tissue, o)) : all
@@ -685,6 +739,7 @@ export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { read
  * await train(net, plan, { epochs: 10, data: tumours })
  */
 export const slides = async (path: string, o: SlideOptions = {}): Promise<Data> => {
-  const { tissue = 0, blocks } = o
-  return slidesAt(path, o, tissue > 0 || blocks !== undefined ? await tissueAt(path, o) : undefined).data
+  const { tissue = 0, blocks, skipDamaged = false } = o
+  const damaged = skipDamaged ? await damagedAt(path, o) : NO_DAMAGE
+  return slidesAt(path, o, tissue > 0 || blocks !== undefined ? await tissueAt(path, o, damaged) : undefined, damaged).data
 }
