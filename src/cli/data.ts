@@ -6,14 +6,15 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Taking } from '../data/augment'
-import { damagedImages, withoutFiles } from '../data/damaged'
+import { checkHeads, damagedImages, withoutFiles } from '../data/damaged'
 import { type Data, files, folder } from '../data/data'
 import type { Damaged } from '../data/found'
-import { holdsArrays, holdsPictures } from '../data/images'
+import { holdsArrays, holdsImages, holdsPictures } from '../data/images'
 import { looked } from '../data/sizes'
 import { canvasFor, damagedAt, isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
+import { beforehand } from '../train/beforehand'
 import { AUTO, type CanvasAsked, type LAYOUTS } from './options'
 
 /** How images or arrays are meant. */
@@ -142,21 +143,32 @@ export const withSlides = <O extends DataFlags & { readonly data?: string | Data
     TE.flatMap((sized) => withTissue(sized, say)),
   )
 
-/** The options of a command, after a look for damaged files where they ask for it. */
+/** The options of a command, after a look for damaged files: by their heads, or where they ask for it by all of their bytes. */
 const withDamaged = <O extends DataFlags & { readonly data?: string | Data }>(
   o: O & { readonly evaluate?: unknown },
 ): TaskEither<SpillwayError, O> => {
   const { data, evaluate, level, microns, bags, images, depth, skipDamaged } = o
-  if (!skipDamaged) return TE.right(o)
-  if (typeof data !== 'string') return TE.left(usage('--skip-damaged is for image files and slides: add --data'))
-  const lookAt = (path: string): Promise<Damaged> =>
-    areSlides(path, o)
-      ? damagedAt(path, given({ level, microns, bags }))
-      : damagedImages({ path, ...given({ images: /\.json$/i.test(path) ? images : undefined, depth }) })
+  if (typeof data !== 'string')
+    return skipDamaged ? TE.left(usage('--skip-damaged is for image files and slides: add --data')) : TE.right(o)
+  const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
+  const imagesOf = (path: string) => ({ path, ...given({ images: /\.json$/i.test(path) ? images : undefined, depth }) })
+  const pictures = paths.filter((path) => !areSlides(path, o) && holdsImages(path))
+  if (!skipDamaged)
+    return pipe(
+      looked(async () => {
+        for (const path of pictures) await checkHeads(imagesOf(path))
+        return o
+      }),
+      TE.mapLeft(beforehand),
+    )
   return looked(async () => {
     const damaged = new Map<string, SpillwayError>()
-    for (const path of [data, ...(typeof evaluate === 'string' ? [evaluate] : [])])
-      for (const [file, error] of await lookAt(path)) damaged.set(file, error)
+    for (const path of paths) {
+      const found = areSlides(path, o)
+        ? await damagedAt(path, given({ level, microns, bags }))
+        : await damagedImages(imagesOf(path))
+      for (const [file, error] of found) damaged.set(file, error)
+    }
     return { ...o, damaged }
   })
 }

@@ -4,11 +4,11 @@
 import { isLeft } from 'fp-ts/Either'
 import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
 import type { Data, ImageSet } from './data'
-import { labelsOf, type Limits, pixelsOf, sizeOf } from './decode'
+import { labelsOf, type Limits, maskSizeOf, pixelsOf, sizeOf } from './decode'
 import type { Damaged } from './found'
+import { checkMaskSize } from './imagereader'
 import { type NamedFiles, namedFilesAt } from './images'
 import { MOST_PIXELS } from './openimages'
-import { dataRefused } from './places'
 
 /** The error of a file that is refused; all others end the look. */
 export const damageIn = async (look: () => Promise<unknown>): Promise<SpillwayError | undefined> => {
@@ -26,18 +26,32 @@ const decoded = async ({ image, mask }: NamedFiles, limits: Limits): Promise<voi
   const size = await sizeOf(image, limits)
   await pixelsOf(image, { left: 0, top: 0, ...size }, size, 3, limits)
   if (mask === undefined) return
-  const { width, height } = await labelsOf(mask, limits)
-  if (width !== size.width || height !== size.height)
-    throw dataRefused(mask, `${width} x ${height} pixels, but its image has ${size.width} x ${size.height}`)
+  checkMaskSize(mask, await labelsOf(mask, limits), size)
+}
+
+/** Throws if the head of an image or of a mask is damaged, or if their sizes differ. */
+const headsRead = async ({ image, mask }: NamedFiles, limits: Limits): Promise<void> => {
+  const size = await sizeOf(image, limits)
+  if (mask !== undefined) checkMaskSize(mask, await maskSizeOf(mask, limits), size)
+}
+
+/** At most this number of samples has its heads read, evenly spread: folders may have millions. */
+const MOST_READ = 4096
+
+type Images = Pick<ImageSet, 'path' | 'images' | 'depth' | 'mostPixels' | 'damaged'>
+
+/** Reads the heads of image files before a run is planned; throws at the first damaged one. */
+export const checkHeads = async ({ path, images, depth = 8, mostPixels = MOST_PIXELS, damaged }: Images): Promise<void> => {
+  const named = namedFilesAt(path, images)
+  // The reader of the data has the error.
+  if (isLeft(named)) return
+  const every = Math.ceil(named.right.length / MOST_READ)
+  const read = named.right.filter(({ image }, i) => i % every === 0 && !damaged?.has(image))
+  for (const files of read) await headsRead(files, { depth, mostPixels })
 }
 
 /** Decodes all images and masks, one after the other. */
-export const damagedImages = async ({
-  path,
-  images,
-  depth = 8,
-  mostPixels = MOST_PIXELS,
-}: Pick<ImageSet, 'path' | 'images' | 'depth' | 'mostPixels'>): Promise<Damaged> => {
+export const damagedImages = async ({ path, images, depth = 8, mostPixels = MOST_PIXELS }: Images): Promise<Damaged> => {
   const named = namedFilesAt(path, images)
   if (isLeft(named)) throw new SpillwayException(named.left)
   const damaged = new Map<string, SpillwayError>()

@@ -89,6 +89,21 @@ test('a mask of another size, or a damaged one, leaves its image out', async () 
   assert.equal([...set.damaged!.keys()], [at('pairs/images/1.png'), at('pairs/images/2.png')])
 })
 
+test('the command finds a broken head and a mask of another size before it plans', async () => {
+  const begins = async (data: string): Promise<string> => {
+    const end = await trainingHereOf(unchecked(join(__dirname, 'damaged-model.ts')), '--loss', 'cross-entropy', '--data', data)
+    assert.not.match(end.err, /planning/)
+    return end.err
+  }
+  assert.match(
+    await begins(at('pairs')),
+    /masks\/1\.png is refused: 21 x 24 pixels, but its image has 20 x 24: save the mask at the size/,
+  )
+  for (const i of [0, 1]) await picture(at('heads', `${i}`, 'x.png'), i)
+  writeFileSync(at('heads/1/x.png'), 'no picture')
+  assert.match(await begins(at('heads')), /heads\/1\/x\.png is refused: it cannot be decoded/)
+})
+
 test('a slide with a damaged tile is left out with its bag; the note names file, level and tile', async () => {
   for (let i = 0; i < 5; i++) await slide(at('slides', i < 3 ? 'a' : 'b', `${i}.tif`), i)
   const broken = at('slides/a/1.tif')
