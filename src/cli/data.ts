@@ -11,7 +11,7 @@ import { type Data, files, folder } from '../data/data'
 import type { Damaged } from '../data/found'
 import { holdsArrays, holdsImages, holdsPictures } from '../data/images'
 import { looked } from '../data/sizes'
-import { canvasFor, damagedAt, isSlide, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
+import { canvasFor, damagedAt, isSlide, type SlideOptions, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
 import { beforehand } from '../train/beforehand'
@@ -173,22 +173,27 @@ const withDamaged = <O extends DataFlags & { readonly data?: string | Data }>(
   })
 }
 
+/** The tissue of the slides of several paths. */
+const tissueOf = async (paths: readonly string[], o: SlideOptions, damaged: Damaged | undefined): Promise<Tissue> =>
+  new Map((await Promise.all(paths.map((path) => tissueAt(path, o, damaged)))).flatMap((tissue) => [...tissue]))
+
 /** The options of a command, after a look for tissue where they ask for it. Says the share of tiles that are left out. */
 export const withTissue = <O extends DataFlags & { readonly data?: string | Data }>(
-  o: O,
+  o: O & { readonly evaluate?: unknown },
   say: (text: string) => void,
 ): TaskEither<SpillwayError, O> => {
-  const { data, level, microns, tileSize: tiles, tissue, blocks } = o
+  const { data, evaluate, level, microns, tileSize: tiles, tissue, blocks, damaged } = o
+  const paths = [data, evaluate].filter((path) => typeof path === 'string')
   if (tissue === undefined && blocks !== undefined && typeof data === 'string')
-    return looked(async () => ({ ...o, found: await tissueAt(data, given({ level, microns, tiles }), o.damaged) }))
+    return looked(async () => ({ ...o, found: await tissueOf(paths, given({ level, microns, tiles }), damaged) }))
   if (tissue === undefined) return TE.right(o)
   if (typeof data !== 'string') return TE.left(usage('--tissue selects tiles of slides: add --data'))
   if (tiles === undefined) return TE.left(usage(TISSUE_OF_TILES))
   if (tissue > 1) return TE.left(usage(`--tissue is ${tissue}; allowed: shares up to 1`))
   const how = given({ level, microns, tiles, tissue })
   return looked(async () => {
-    const found = await tissueAt(data, how, o.damaged)
-    const kept = slidesAt(data, how, found, o.damaged)
+    const found = await tissueOf(paths, how, damaged)
+    const kept = slidesAt(data, how, found, damaged)
     const left = kept.data.set.kind === 'own' ? kept.tiles - kept.data.set.length : 0
     say(`tissue: ${left} of ${kept.tiles} tiles are left out (${((100 * left) / kept.tiles).toFixed(0)} %)`)
     return { ...o, found }

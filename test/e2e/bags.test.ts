@@ -262,9 +262,16 @@ test('the smallest canvas of all slides is the size of the model: one plan serve
   const saved = join(root, 'canvas.safetensors')
   const trainedHere = await trainingHereOf(file, '--loss', 'cross-entropy', ...how, '--steps', '2', '--save', saved)
   assert.is(trainedHere.code, 0, trainedHere.err)
-  const common = ['--weights', saved, ...how, '--device', DEVICE]
+  const common = ['--weights', saved, ...how, '--device', DEVICE, '--algorithms', 'fixed']
   const evaluated = await spillwayHere('evaluate', file, '--loss', 'cross-entropy', ...common, '--json')
   assert.is(JSON.parse(evaluated.out).images, 2, evaluated.err)
+  // Evaluations between steps read the slides as the training does.
+  const last = join(root, 'between.safetensors')
+  const between = ['--evaluate', folder, '--epochs', '1', '--batch', '2', '--save', last]
+  const measured = await trainingHereOf(file, '--loss', 'cross-entropy', ...how, ...between)
+  assert.is(measured.code, 0, measured.err)
+  const again = await spillwayHere('evaluate', file, '--loss', 'cross-entropy', ...common, '--weights', last, '--json')
+  isNear(JSON.parse(measured.out).measured[0].metrics.loss, JSON.parse(again.out).loss, 1e-6, 'evaluation between steps')
   for (const [args, words] of [
     [['plan', file, '--data', folder], /--data is for the canvas of slides: add --canvas auto, or a size/],
     [['plan', file, '--canvas', 'auto'], /--canvas auto is the size of slides: add --data/],
