@@ -145,13 +145,14 @@ export const withSlides = <O extends DataFlags & { readonly data?: string | Data
 
 /** The options of a command, after a look for damaged files: by their heads, or where they ask for it by all of their bytes. */
 const withDamaged = <O extends DataFlags & { readonly data?: string | Data }>(
-  o: O & { readonly evaluate?: unknown },
+  o: O & { readonly evaluate?: unknown; readonly evaluateImages?: string },
 ): TaskEither<SpillwayError, O> => {
-  const { data, evaluate, level, microns, bags, images, depth, skipDamaged } = o
+  const { data, evaluate, level, microns, bags, images, evaluateImages, depth, skipDamaged } = o
   if (typeof data !== 'string')
     return skipDamaged ? TE.left(usage('--skip-damaged is for image files and slides: add --data')) : TE.right(o)
   const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
-  const imagesOf = (path: string) => ({ path, ...given({ images: /\.json$/i.test(path) ? images : undefined, depth }) })
+  const folderOf = (path: string): string | undefined => (path === evaluate ? evaluateImages : undefined) ?? images
+  const imagesOf = (path: string) => ({ path, ...given({ images: /\.json$/i.test(path) ? folderOf(path) : undefined, depth }) })
   const pictures = paths.filter((path) => !areSlides(path, o) && holdsImages(path))
   if (!skipDamaged)
     return pipe(

@@ -45,7 +45,7 @@ import { looksLikeFile } from './load'
 import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import { type Done, note, type Output, skippedText, terminalWidth } from './output'
+import { damagedText, type Done, note, type Output, skippedText, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
 import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
@@ -308,10 +308,10 @@ const performed = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: Predicted | RunEnd): answer is Predicted => 'images' in answer
 
-const finished = (answer: Predicted | RunEnd, options: Given, out: Output): void => {
+const finished = (answer: Predicted | RunEnd, o: PredictCommandOptions, out: Output): void => {
   if (isResult(answer)) {
     const { outputs: _, ...rest } = answer
-    out.answer(rest, predictedText(answer, options.out, terminalWidth(out)))
+    out.answer(rest, [predictedText(answer, o.out, terminalWidth(out)), ...damagedText(o)].join('\n'))
   } else process.exitCode = answer.code
 }
 
@@ -331,7 +331,7 @@ export const predictModel = (model: string | undefined, o: PredictCommandOptions
     TE.flatMap(({ engine, completed, options }) =>
       pipe(
         performed(completed, options, engine, out),
-        TE.map((answer) => finished(answer, options, out)),
+        TE.map((answer) => finished(answer, completed.options, out)),
       ),
     ),
   )()

@@ -37,7 +37,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, note, type Output, quoted, skippedText, terminalWidth } from './output'
+import { damagedText, type Done, note, type Output, quoted, skippedText, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { lossText, metricsText } from '../train/progress'
 import { progressFor } from './progress'
@@ -485,10 +485,13 @@ const trainAsRank = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: TrainResult | RunEnd): answer is TrainResult => 'weightsSha256' in answer
 
-const finished = (answer: TrainResult | RunEnd, { data, overfit }: TrainCommandOptions, out: Output): void => {
-  const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
-  if (isResult(answer)) out.answer(answer, trainedText(answer, data !== undefined, terminalWidth(out)) + about)
-  else process.exitCode = answer.code
+const finished = (answer: TrainResult | RunEnd, o: TrainCommandOptions, out: Output): void => {
+  if (!isResult(answer)) {
+    process.exitCode = answer.code
+    return
+  }
+  const about = o.overfit === undefined ? [] : [overfitText(answer.losses)]
+  out.answer(answer, [trainedText(answer, o.data !== undefined, terminalWidth(out)), ...damagedText(o), ...about].join('\n'))
 }
 
 /** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */

@@ -87,11 +87,13 @@ const beyondResized = (a: Extract<Access, { readonly tag: 'resampled' }>): numbe
   return most
 }
 
-/** Pixels of the image, of this side, that are read around each pixel: out of `from` pixels, into `to` pixels. */
-const readAround = (a: Access | undefined, side: number, from: number, to: number | undefined): number => {
-  if (a?.tag === 'resampled') return Math.ceil((beyondResized(a) * side) / a.from)
+/** Pixels of the image, of this side, that an operand of `extent` pixels reads around each pixel. */
+const readAround = (a: Access | undefined, side: number, extent: number): number => {
+  if (a?.tag === 'resampled') return Math.ceil((beyondResized(a) * side) / extent)
   if (a?.tag !== 'window' && a?.tag !== 'transposed') return 0
-  return Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * side) / (a.tag === 'window' ? from : to!))
+  // The windows of a transposed operand are in a finer image.
+  const pixels = a.tag === 'window' ? extent : extent * a.stride
+  return Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * side) / pixels)
 }
 
 /** Checks that no layer reads from one slide of a bag into the next one. */
@@ -102,8 +104,7 @@ const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Ei
   for (const op of graph.ops)
     for (const { value, access } of operandsOf(graph, op).ins)
       for (const d of ['H', 'W'] as const) {
-        const [from, to] = [value, ...op.outs].map((v) => graph.values[v]!.shape[dimIndex[d]]!)
-        const pixels = readAround(access?.[d], input!.shape[d === 'H' ? 1 : 2], from!, to)
+        const pixels = readAround(access?.[d], input!.shape[d === 'H' ? 1 : 2], graph.values[value]!.shape[dimIndex[d]]!)
         if (pixels > farthest.pixels) Object.assign(farthest, { layer: op.layer, pixels })
       }
   const { layer, pixels } = farthest

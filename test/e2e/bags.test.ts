@@ -11,6 +11,7 @@ import * as assert from 'uvu/assert'
 import {
   batchNorm,
   conv2d,
+  convTranspose2d,
   crossEntropy,
   fromBytes,
   gatedAttentionPool,
@@ -405,7 +406,16 @@ test('a layer that resizes across the gap between slides is refused', async () =
   const end = [upsample({ scale: 2, mode: 'bilinear' }, 'up'), globalAvgPool('gap'), linear('head', 3)] as const
   const near = model([2, 3, CANVAS, CANVAS], masked(BLOCK, fine, maxPool(16), ...end))
   const far = model([2, 3, CANVAS, CANVAS], masked(BLOCK, fine, maxPool(32), ...end))
-  const refusal = (plan: ReturnType<typeof staged>, net: typeof near | typeof far): Promise<string> =>
+  const pools = [globalAvgPool('gap'), linear('head', 3)] as const
+  const touching = model(
+    [2, 3, CANVAS, CANVAS],
+    masked(BLOCK, fine, maxPool(16), convTranspose2d('up', 4, 2, { stride: 2 }), ...pools),
+  )
+  const wide = model(
+    [2, 3, CANVAS, CANVAS],
+    masked(BLOCK, fine, maxPool(16), convTranspose2d('up', 4, 8, { stride: 2, pad: 3 }), ...pools),
+  )
+  const refusal = (plan: ReturnType<typeof staged>, net: Parameters<typeof trained>[0]): Promise<string> =>
     trained(net, plan, { steps: 1, data }).then(
       () => 'taken',
       (e: Error) => e.message,
@@ -416,6 +426,8 @@ test('a layer that resizes across the gap between slides is refused', async () =
     await refusal(staged(far, how), far),
     /layer 'up' reads 32 pixels of the image around each pixel, .* are 16 pixels apart/,
   )
+  assert.is(await refusal(staged(touching, how), touching), 'taken')
+  assert.match(await refusal(staged(wide, how), wide), /layer 'up' reads 24 pixels of the image around each pixel/)
 })
 
 test.run()
