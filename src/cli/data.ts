@@ -6,7 +6,7 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Augment, Taking } from '../data/augment'
-import { checkHeads, damagedImages, withoutFiles } from '../data/damaged'
+import { damagedImages, faultInHeads, withFileFacts } from '../data/damaged'
 import { type Data, files, folder } from '../data/data'
 import type { Damaged } from '../data/found'
 import { holdsArrays, holdsImages, holdsPictures } from '../data/images'
@@ -14,7 +14,6 @@ import { looked } from '../data/sizes'
 import { canvasFor, damagedAt, isSlide, type SlideOptions, slidesAt, type Tissue, tissueAt } from '../data/slides/slides'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onRefusal } from '../errors/exceptions'
-import { beforehand } from '../train/beforehand'
 import { AUTO, type CanvasAsked, type LAYOUTS } from './options'
 
 /** How images or arrays are meant. */
@@ -42,6 +41,8 @@ export interface DataFlags {
   /** Leaves out damaged files, and those that are damaged, once they are known. */
   readonly skipDamaged?: boolean
   readonly damaged?: Damaged
+  /** The fault in the heads of image files, by the path of the data. */
+  readonly faults?: ReadonlyMap<string, SpillwayError>
 }
 
 /** Returns true if a flag says how images or arrays are meant. */
@@ -60,8 +61,10 @@ export const saysHow = ({
   canvas,
   bags,
   skipDamaged,
+  faults,
 }: DataFlags): boolean =>
   (skipDamaged ??
+    faults ??
     fit ??
     images ??
     layout ??
@@ -153,15 +156,15 @@ const withDamaged = <O extends DataFlags & { readonly data?: string | Data }>(
   const paths = [data, ...(typeof evaluate === 'string' ? [evaluate] : [])]
   const folderOf = (path: string): string | undefined => (path === evaluate ? evaluateImages : undefined) ?? images
   const imagesOf = (path: string) => ({ path, ...given({ images: /\.json$/i.test(path) ? folderOf(path) : undefined, depth }) })
-  const pictures = paths.filter((path) => !areSlides(path, o) && holdsImages(path))
   if (!skipDamaged)
-    return pipe(
-      looked(async () => {
-        for (const path of pictures) await checkHeads(imagesOf(path))
-        return o
-      }),
-      TE.mapLeft(beforehand),
-    )
+    return looked(async () => {
+      const faults = new Map<string, SpillwayError>()
+      for (const path of paths) {
+        const fault = areSlides(path, o) || !holdsImages(path) ? undefined : await faultInHeads(imagesOf(path))
+        if (fault) faults.set(path, fault)
+      }
+      return faults.size === 0 ? o : { ...o, faults }
+    })
   return looked(async () => {
     const damaged = new Map<string, SpillwayError>()
     for (const path of paths) {
@@ -202,14 +205,14 @@ export const withTissue = <O extends DataFlags & { readonly data?: string | Data
 }
 
 export const dataNamed = (path: string, o: DataFlags, augment?: Augment): Either<SpillwayError, string | Data> => {
-  const { fit, images, layout, mean, std, depth, skipDamaged, damaged } = o
+  const { fit, images, layout, mean, std, depth, skipDamaged, damaged, faults } = o
   if (areSlides(path, o)) return slidesNamed(path, o, augment)
   if (!saysHow(o) && !augment) return E.right(path)
   if (images !== undefined && !/\.json$/i.test(path))
     return E.left(usage(`--images applies to COCO annotations in a .json file, but the data are ${path}: leave --images out`))
   const how = given({ fit, mean, std, augment })
   if (layout === undefined && !holdsArrays(path))
-    return E.right(withoutFiles(folder(path, { ...how, ...given({ depth, images }) }), damaged))
+    return E.right(withFileFacts(folder(path, { ...how, ...given({ depth, images }) }), { damaged, fault: faults?.get(path) }))
   if (skipDamaged) return E.left(usage('--skip-damaged applies to image files and slides: leave it out'))
   if (layout !== undefined && holdsPictures(path)) return E.left(usage('--layout applies to arrays; image files have one layout'))
   if (fit === 'own') return E.left(usage('--fit own applies to image files; arrays have the size of the model'))

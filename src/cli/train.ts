@@ -235,11 +235,11 @@ const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayEr
 
 /** The images of --evaluate are in --evaluate-images, or with those of --data. Slides are read as those of --data. */
 const evaluationFlags = (o: TrainCommandOptions): DataFlags => {
-  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages, skipDamaged, damaged } = o
+  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages, skipDamaged, damaged, faults } = o
   const { level, microns, tileSize, tissue, blocks, canvas, bags, found } = o
   const folder = evaluateImages ?? (/\.json$/i.test(evaluate) ? images : undefined)
   const slides = { level, microns, tileSize, tissue, blocks, canvas, bags, found }
-  return { fit, layout, mean, std, depth, images: folder, skipDamaged, damaged, ...slides }
+  return { fit, layout, mean, std, depth, images: folder, skipDamaged, damaged, faults, ...slides }
 }
 
 /** The evaluations between steps, and their kept weights. */

@@ -38,16 +38,24 @@ const headsRead = async ({ image, mask }: NamedFiles, limits: Limits): Promise<v
 /** At most this number of samples has its heads read, evenly spread: folders may have millions. */
 const MOST_READ = 4096
 
-type Images = Pick<ImageSet, 'path' | 'images' | 'depth' | 'mostPixels' | 'damaged'>
+type Images = Pick<ImageSet, 'path' | 'images' | 'depth' | 'mostPixels'>
 
-/** Reads the heads of image files before a run is planned; throws at the first damaged one. */
-export const checkHeads = async ({ path, images, depth = 8, mostPixels = MOST_PIXELS, damaged }: Images): Promise<void> => {
+/** Reads the heads of image files before a run is planned. Returns the error of the first damaged one. */
+export const faultInHeads = async ({
+  path,
+  images,
+  depth = 8,
+  mostPixels = MOST_PIXELS,
+}: Images): Promise<SpillwayError | undefined> => {
   const named = namedFilesAt(path, images)
   // The reader of the data has the error.
-  if (isLeft(named)) return
+  if (isLeft(named)) return undefined
   const every = Math.ceil(named.right.length / MOST_READ)
-  const read = named.right.filter(({ image }, i) => i % every === 0 && !damaged?.has(image))
-  for (const files of read) await headsRead(files, { depth, mostPixels })
+  for (const files of named.right.filter((_, i) => i % every === 0)) {
+    const fault = await damageIn(() => headsRead(files, { depth, mostPixels }))
+    if (fault) return fault
+  }
+  return undefined
 }
 
 /** Decodes all images and masks, one after the other. */
@@ -62,9 +70,14 @@ export const damagedImages = async ({ path, images, depth = 8, mostPixels = MOST
   return damaged
 }
 
-/** Image files without damaged ones. */
-export const withoutFiles = ({ set, parts }: Data, damaged: Damaged | undefined): Data => ({
-  set: set.kind === 'images' && damaged ? { ...set, damaged } : set,
+/** Facts about the files of a data set that a look at them has found. */
+export interface FileFacts {
+  readonly damaged?: Damaged | undefined
+  /** The reader refuses the data with it, after all other checks. */
+  readonly fault?: SpillwayError | undefined
+}
+export const withFileFacts = ({ set, parts }: Data, { damaged, fault }: FileFacts): Data => ({
+  set: set.kind === 'images' ? { ...set, ...(damaged ? { damaged } : {}), ...(fault ? { fault } : {}) } : set,
   parts,
 })
 
@@ -81,5 +94,5 @@ export const withoutDamaged = async (data: Data): Promise<Data> => {
   const { set } = data
   if (set.kind !== 'images')
     throw new SpillwayException(usage('withoutDamaged takes the result of folder(); slides() has skipDamaged: true'))
-  return withoutFiles(data, await damagedImages(set))
+  return withFileFacts(data, { damaged: await damagedImages(set) })
 }

@@ -4,7 +4,7 @@ import type { Georeference } from '../files/georeference'
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
-import { SpillwayException, usage } from '../errors/errors'
+import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS, type Taking, TAKINGS } from './augment'
 import type { Damaged } from './found'
 import type { Part } from './order'
@@ -300,7 +300,13 @@ export interface Wanted {
 }
 
 export type DataSet =
-  | ({ readonly kind: 'images'; readonly path: string; readonly damaged?: Damaged } & ImageOptions & Pick<Numbers, 'layout'>)
+  | ({
+      readonly kind: 'images'
+      readonly path: string
+      readonly damaged?: Damaged
+      readonly fault?: SpillwayError
+    } & ImageOptions &
+      Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
   | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
       Partial<Pick<RegionSource, 'size' | 'fit'>> & {

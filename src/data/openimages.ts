@@ -191,6 +191,7 @@ export const openImageSet = (data: Data, set: ImageSet, going: ReadSettings, gra
     E.tap(({ list, values }) => checkLabels(set.path, list, values)),
     E.tap(({ values }) => checkScaling(set, values)),
     E.tap(() => onDevice(canDecode)),
+    E.tap(() => (set.fault ? E.left(set.fault) : E.right(undefined))),
     E.bind('labels', ({ list }) => (going.balance ? labelsOfImages(list) : E.right(undefined))),
     E.bind('order', ({ list, labels }) => orderFor(list.samples.length, data, going, labels)),
     E.bind('balanced', ({ list, labels }) => balanceNotes(data, list.samples.length, labels, list.classes)),

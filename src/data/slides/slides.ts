@@ -616,8 +616,9 @@ const checkedFound = (path: string, o: SlideOptions): FoundAll => {
 }
 
 /** The opened slides of a path, without the damaged ones. */
-const openedAt = (path: string, { skipDamaged: _, ...o }: SlideOptions, damaged: Damaged) => {
-  const { found: all, classes } = checkedFound(path, o)
+const openedAt = (path: string, asked: SlideOptions, damaged: Damaged) => {
+  const { found: all, classes } = checkedFound(path, asked)
+  const { skipDamaged: _, ...o } = asked
   const errors = all.flatMap(({ file }) => damaged.get(file) ?? [])
   const found = errors.length === 0 ? all : intactOf(path, all, damaged)
   const notes = [

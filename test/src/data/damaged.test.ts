@@ -90,13 +90,20 @@ test('a mask of another size, or a damaged one, leaves its image out', async () 
 })
 
 test('the command finds a broken head and a mask of another size before it plans', async () => {
-  const begins = async (data: string): Promise<string> => {
-    const end = await trainingHereOf(unchecked(join(__dirname, 'damaged-model.ts')), '--loss', 'cross-entropy', '--data', data)
+  const ofPixels = at('pixels.js')
+  const dsl = JSON.stringify(join(__dirname, '../../../dsl'))
+  writeFileSync(
+    ofPixels,
+    `const { conv2d, model } = require(${dsl})\nmodule.exports = model([1, 3, 16, 16], conv2d('a', 2, 3))\n`,
+  )
+  const begins = async (data: string, file = unchecked(join(__dirname, 'damaged-model.ts'))): Promise<string> => {
+    const end = await trainingHereOf(file, '--loss', 'cross-entropy', '--data', data)
+    assert.not.equal(end.code, 0)
     assert.not.match(end.err, /planning/)
     return end.err
   }
   assert.match(
-    await begins(at('pairs')),
+    await begins(at('pairs'), ofPixels),
     /masks\/1\.png is refused: 21 x 24 pixels, but its image has 20 x 24: save the mask at the size/,
   )
   for (const i of [0, 1]) await picture(at('heads', `${i}`, 'x.png'), i)
