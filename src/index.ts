@@ -33,6 +33,7 @@ export {
   split,
   type StreamOptions,
 } from './data/data'
+export { withoutDamaged } from './data/damaged'
 export { type SlideOptions, slides } from './data/slides/slides'
 export type { DeviceProgress } from './train/device'
 export { type Config, defineConfig } from './cli/define'

@@ -214,6 +214,10 @@ const CANVAS = [
   'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, height x width, or auto for the smallest that holds all slides (default: the size of each slide)',
   canvasOption,
 ] as const
+const BAGS = [
+  '--bags',
+  'each folder that holds slides is one sample, --data itself included (default: the folders below class folders are)',
+] as const
 const NETWORK = [
   '--network <name>',
   `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
@@ -237,6 +241,10 @@ const SHARD = [
 const STRICT_DATA = [
   '--strict-data',
   'refuse data that would be left out: other file types, nested folders, unreadable files',
+] as const
+const SKIP_DAMAGED = [
+  '--skip-damaged',
+  'leave out image files and slides that cannot be decoded, with a note; each file is decoded once before the run (default: an error)',
 ] as const
 const WORKERS = [
   '--workers <n>',
@@ -310,12 +318,14 @@ const trainFlags = (c: Command) =>
     .option(...TISSUE)
     .option(...BLOCKS)
     .option(...CANVAS)
+    .option(...BAGS)
     .option(
       '--augment <a,b>',
       `random changes to images: ${AUGMENT_WORDS.join(', ')}`,
       listOption(choiceOption('--augment', AUGMENT_WORDS)),
     )
     .option(...STRICT_DATA)
+    .option(...SKIP_DAMAGED)
     .option(...WORKERS)
     .option('--shuffle', 'shuffle the data in each epoch, by --seed (default)')
     .option('--no-shuffle', 'keep the order of the data')
@@ -405,6 +415,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...MICRONS)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write the plan as a typed TypeScript module')
       .option('--report <file>', 'write an HTML page about the plan')
@@ -487,7 +498,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TISSUE)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option(...STRICT_DATA)
+      .option(...SKIP_DAMAGED)
       .option(...WORKERS)
       .option('--out <file>', 'write the result: a .json, .jsonl or .csv file')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
@@ -528,7 +541,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option(...TISSUE)
       .option(...BLOCKS)
       .option(...CANVAS)
+      .option(...BAGS)
       .option(...STRICT_DATA)
+      .option(...SKIP_DAMAGED)
       .option(...WORKERS)
       .option('--report <file>', 'write an HTML page about the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),

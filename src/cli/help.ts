@@ -19,6 +19,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Data:': [
     '--data',
     '--strict-data',
+    '--skip-damaged',
     '--fit',
     '--layout',
     '--mean',
@@ -30,6 +31,7 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
     '--tissue',
     '--blocks',
     '--canvas',
+    '--bags',
     '--augment',
     '--shuffle',
     '--no-shuffle',

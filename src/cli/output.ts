@@ -60,6 +60,12 @@ export const watchStreams = (): void => {
 export const skippedText = ({ skippedShare }: { readonly skippedShare?: number }): readonly string[] =>
   skippedShare === undefined ? [] : [`  skipped    ${showPercent(skippedShare)} of the arithmetic: its inputs are 0`]
 
+/** The line for files that --skip-damaged left out. */
+export const damagedText = ({ damaged }: { readonly damaged?: { readonly size: number } }): readonly string[] =>
+  damaged === undefined || damaged.size === 0
+    ? []
+    : [`  left out   ${damaged.size} damaged file${damaged.size === 1 ? '' : 's'}: the notes above name them`]
+
 export const fail = (out: Output, e: SpillwayError): number => {
   if (out.json) process.stdout.write(jsonText(errorJson(e)))
   print(process.stderr, `spillway: ${errorText(e)}`)

@@ -35,7 +35,7 @@ import { type Done, note, type Output, terminalWidth } from './output'
 import { plannedAmong } from './planamong'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface PlanOptions extends StagingOptions, Pick<DataFlags, 'level' | 'microns' | 'blocks' | 'canvas'> {
+export interface PlanOptions extends StagingOptions, Pick<DataFlags, 'level' | 'microns' | 'blocks' | 'canvas' | 'bags'> {
   /** Slides whose canvas is the size of the model. */
   readonly data?: string
   readonly save?: string
@@ -182,8 +182,8 @@ const written = async (model: StagedModel, o: PlanOptions, out: Output): Promise
 const isStaged = (answer: StagedModel | RunEnd): answer is StagedModel => 'staged' in answer
 
 /** A plan needs the sizes of slides alone. */
-const readsSizes = ({ data, level, microns, blocks, canvas }: PlanOptions): Either<SpillwayError, void> => {
-  const odd = Object.entries({ data, level, microns, blocks }).find(([, value]) => value !== undefined)
+const readsSizes = ({ data, level, microns, blocks, canvas, bags }: PlanOptions): Either<SpillwayError, void> => {
+  const odd = Object.entries({ data, level, microns, blocks, bags }).find(([, value]) => value !== undefined)
   return canvas === undefined && odd !== undefined
     ? E.left(usage(`${flagOf(odd[0])} is for the canvas of slides: add --canvas auto, or a size`))
     : E.right(undefined)

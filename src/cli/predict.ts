@@ -12,6 +12,8 @@ import type { Taking } from '../data/augment'
 import type { Data } from '../data/data'
 import type { DataDescription } from '../data/description'
 import { checkedWhole, holdsPictures, leftOutAt } from '../data/images'
+import { sizeOfOwn } from '../data/readers'
+import { looked } from '../data/sizes'
 import { type SpillwayError, usage } from '../errors/errors'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
@@ -21,7 +23,7 @@ import { placesOf } from '../predict/ready'
 import { pictureSize } from '../predict/subjects'
 import type { PredictOptions } from '../predict/options'
 import { predictionMemory } from '../predict/process'
-import { isOneFile } from '../predict/outputs'
+import { hasPyramid, isOneFile } from '../predict/outputs'
 import { isPerImage, paddedBy } from '../predict/padding'
 import { type Engine, engineFor } from '../ranks/engine'
 import { showSeconds, showShape, showSize } from '../report/format'
@@ -43,7 +45,7 @@ import { looksLikeFile } from './load'
 import { modelNamed } from './model'
 import { readingModel } from './modelreads'
 import { flagOf, type InputOptions, overrideOf } from './options'
-import { type Done, note, type Output, skippedText, terminalWidth } from './output'
+import { damagedText, type Done, note, type Output, skippedText, terminalWidth } from './output'
 import { predictedAmong } from './predictamong'
 import { openMachine, planShown, readModel } from './phases'
 import { countLines } from './progress'
@@ -70,7 +72,8 @@ const fitOf = ({ fit, image, data }: PredictCommandOptions, recipe: DataDescript
 
 const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<SpillwayError, Given> => {
   const { weights, data, out, format, workers, strictData, as } = o
-  if (format !== undefined && format !== 'npy' && as !== 'classes') return E.left(usage(`--format ${format} needs --as classes`))
+  if (format !== undefined && format !== 'npy' && !hasPyramid(format) && as !== 'classes')
+    return E.left(usage(`--format ${format} needs --as classes`))
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
     ? E.left(usage(`predict needs ${missing.join(', ')}. Example: spillway predict --weights W.safetensors --data IMAGES`))
@@ -79,19 +82,42 @@ const given = (o: PredictCommandOptions, recipe?: DataDescription): Either<Spill
       )
 }
 
-/** The size of the plan: `--image`, the size of training for resized images, or the size of the first image. */
+/** Returns true for image files; slides are read by regions. */
+const arePictures = (path: string, data: string | Data): boolean =>
+  (typeof data === 'string' || data.set.kind !== 'own') && holdsPictures(path)
+
+const areArrays = (path: string, data: string | Data): boolean =>
+  typeof data === 'string' ? !holdsPictures(path) : data.set.kind === 'files'
+
+const firstSize = (
+  path: string,
+  data: string | Data,
+  { layout, damaged }: PredictCommandOptions,
+): TaskEither<SpillwayError, readonly [height: number, width: number]> => {
+  if (typeof data !== 'string' && data.set.kind === 'own') {
+    const { set } = data
+    return pipe(
+      looked(() => sizeOfOwn(set, 0)),
+      TE.map(({ height, width }) => [height, width] as const),
+    )
+  }
+  return holdsPictures(path) ? pictureSize(path, damaged) : TE.fromEither(imageSize(path, layout === 'nhwc' ? 'NHWC' : 'NCHW'))
+}
+
+/** The size of the plan: `--image`, the size of training for resized images, or the size of the first image or slide. */
 const inputFor = (
   o: PredictCommandOptions,
-  data: string,
+  path: string,
+  data: string | Data,
   model: Model,
   recipe: DataDescription | undefined,
 ): TaskEither<SpillwayError, InputOptions> =>
   o.image
     ? TE.right(o)
-    : (o.fit && o.fit !== 'own') || (holdsPictures(data) && isPerImage(model))
+    : (o.fit && o.fit !== 'own') || (arePictures(path, data) && isPerImage(model))
       ? TE.right({ ...o, ...(recipe ? sizeIn(recipe) : {}) })
       : pipe(
-          holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data, o.layout === 'nhwc' ? 'NHWC' : 'NCHW')),
+          firstSize(path, data, o),
           TE.map(([height, width]) => {
             const padded = paddedBy(model)({ height, width })
             return { ...o, image: [padded.height, padded.width] as const }
@@ -181,14 +207,14 @@ const stagedFor = (
       ({ own, as }) => o.out !== undefined || (isPerImage(own) && as !== 'values'),
       () => usage('predict needs --out for outputs other than the class of each image, e.g. --out masks'),
     ),
-    TE.bind('input', ({ own }) => TE.mapLeft(beforehand)(inputFor(o, o.data!, own, recipe))),
+    TE.bind('input', ({ own }) => TE.mapLeft(beforehand)(inputFor(o, o.data!, options.data, own, recipe))),
     TE.flatMapEither(({ input, as }) => stagedAt(input, model, { ...o, as }, options)),
   )
 
 /** Data that would be left out are refused before planning. */
-const wholeBeforehand = ({ data, strictData }: PredictCommandOptions): Either<SpillwayError, unknown> =>
+const wholeBeforehand = ({ data, strictData, damaged }: PredictCommandOptions): Either<SpillwayError, unknown> =>
   pipe(
-    leftOutAt(data!),
+    leftOutAt(data!, damaged),
     E.flatMap((leftOut) => checkedWhole(data!, leftOut, strictData ?? false)),
     E.mapLeft(beforehand),
   )
@@ -205,9 +231,11 @@ const stagedAt = (
     E.bindTo('named'),
     E.bind('machine', () => openMachine(o.device, o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
-    E.tap(() => (holdsPictures(o.data!) ? wholeBeforehand(o) : E.right([]))),
-    // The reader of images checks them.
-    E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
+    E.tap(() => (arePictures(o.data!, options.data) ? wholeBeforehand(o) : E.right([]))),
+    // The readers of images and slides check them.
+    E.tap(({ graph }) =>
+      filesOf(areArrays(o.data!, options.data) ? options : { weights: options.weights, ...loadingOf(options) })(graph),
+    ),
     E.flatMap((prepared) =>
       pipe(
         planShown(prepared.graph.name, () => stagePrepared(prepared, o)),
@@ -280,10 +308,10 @@ const performed = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: Predicted | RunEnd): answer is Predicted => 'images' in answer
 
-const finished = (answer: Predicted | RunEnd, options: Given, out: Output): void => {
+const finished = (answer: Predicted | RunEnd, o: PredictCommandOptions, out: Output): void => {
   if (isResult(answer)) {
     const { outputs: _, ...rest } = answer
-    out.answer(rest, predictedText(answer, options.out, terminalWidth(out)))
+    out.answer(rest, [predictedText(answer, o.out, terminalWidth(out)), ...damagedText(o)].join('\n'))
   } else process.exitCode = answer.code
 }
 
@@ -303,7 +331,7 @@ export const predictModel = (model: string | undefined, o: PredictCommandOptions
     TE.flatMap(({ engine, completed, options }) =>
       pipe(
         performed(completed, options, engine, out),
-        TE.map((answer) => finished(answer, options, out)),
+        TE.map((answer) => finished(answer, completed.options, out)),
       ),
     ),
   )()

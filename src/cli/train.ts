@@ -37,7 +37,7 @@ import { interrupts } from './interrupts'
 import { looksLikeFile } from './load'
 import { readingModel } from './modelreads'
 import { flagOf } from './options'
-import { type Done, note, type Output, quoted, skippedText, terminalWidth } from './output'
+import { damagedText, type Done, note, type Output, quoted, skippedText, terminalWidth } from './output'
 import { lossFlags } from './own'
 import { lossText, metricsText } from '../train/progress'
 import { progressFor } from './progress'
@@ -233,11 +233,13 @@ const dataOf = ({ data, augment, ...o }: TrainCommandOptions): Either<SpillwayEr
   )
 }
 
-/** The images of --evaluate are in --evaluate-images, or with those of --data. */
+/** The images of --evaluate are in --evaluate-images, or with those of --data. Slides are read as those of --data. */
 const evaluationFlags = (o: TrainCommandOptions): DataFlags => {
-  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages } = o
+  const { fit, layout, mean, std, depth, images, evaluate = '', evaluateImages, skipDamaged, damaged, faults } = o
+  const { level, microns, tileSize, tissue, blocks, canvas, bags, found } = o
   const folder = evaluateImages ?? (/\.json$/i.test(evaluate) ? images : undefined)
-  return { fit, layout, mean, std, depth, images: folder }
+  const slides = { level, microns, tileSize, tissue, blocks, canvas, bags, found }
+  return { fit, layout, mean, std, depth, images: folder, skipDamaged, damaged, faults, ...slides }
 }
 
 /** The evaluations between steps, and their kept weights. */
@@ -483,10 +485,13 @@ const trainAsRank = (
 /** A rank that does not lead has nothing to print. */
 const isResult = (answer: TrainResult | RunEnd): answer is TrainResult => 'weightsSha256' in answer
 
-const finished = (answer: TrainResult | RunEnd, { data, overfit }: TrainCommandOptions, out: Output): void => {
-  const about = isResult(answer) && overfit !== undefined ? `\n${overfitText(answer.losses)}` : ''
-  if (isResult(answer)) out.answer(answer, trainedText(answer, data !== undefined, terminalWidth(out)) + about)
-  else process.exitCode = answer.code
+const finished = (answer: TrainResult | RunEnd, o: TrainCommandOptions, out: Output): void => {
+  if (!isResult(answer)) {
+    process.exitCode = answer.code
+    return
+  }
+  const about = o.overfit === undefined ? [] : [overfitText(answer.losses)]
+  out.answer(answer, [trainedText(answer, o.data !== undefined, terminalWidth(out)), ...damagedText(o), ...about].join('\n'))
 }
 
 /** The number of classes that image folders or a list name, for a classifier of the zoo without --classes. */

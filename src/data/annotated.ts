@@ -7,13 +7,15 @@ import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { type KnownClasses, numbered } from './classes'
 import { cocoIn, type CocoSample, onlyCategory, type Wanted } from './coco'
-import { type Found, type ImageList, type ImageSample, isReadable } from './found'
+import { type Damaged, type Found, type ImageList, type ImageSample, isReadable } from './found'
 
 /** The reading of COCO annotations. */
 export interface Annotating {
   /** The folder of the images; default: that of the annotations. */
   readonly images?: string | undefined
   readonly wanted?: Wanted
+  /** Images that are left out, by path. */
+  readonly damaged?: Damaged | undefined
 }
 
 /** The class of pixels without an annotation. */

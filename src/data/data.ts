@@ -4,8 +4,9 @@ import type { Georeference } from '../files/georeference'
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { atLeast, callable, choice, either, legal, made, path, text, valueText, withValues } from '../../staging/core/values'
-import { SpillwayException, usage } from '../errors/errors'
+import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS, type Taking, TAKINGS } from './augment'
+import type { Damaged } from './found'
 import type { Part } from './order'
 
 /**
@@ -299,7 +300,13 @@ export interface Wanted {
 }
 
 export type DataSet =
-  | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
+  | ({
+      readonly kind: 'images'
+      readonly path: string
+      readonly damaged?: Damaged
+      readonly fault?: SpillwayError
+    } & ImageOptions &
+      Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & FilesOptions)
   | ({ readonly kind: 'own' } & Omit<OwnSource, 'read'> &
       Partial<Pick<RegionSource, 'size' | 'fit'>> & {
@@ -309,6 +316,8 @@ export type DataSet =
         /** The most bytes of a band of rows, with numbers of four bytes; tests set fewer than the usual number. */
         readonly bandBytes?: number
         readonly nameOf?: (i: number) => string
+        /** Notes about data that are left out. */
+        readonly notes?: readonly string[]
         readonly outputName?: (i: number) => string
         /** Pixels between the slides of a sample, if it has several: no layer may read farther. */
         readonly apart?: number

@@ -3,8 +3,9 @@
 // damaged file is refused with its name.
 import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, left, right } from 'fp-ts/Either'
 import { SpillwayException, usage } from '../errors/errors'
+import { readRange, withFile } from '../files/whole'
 import { type Annotations, paintedLabels } from './annotations'
 import { type Labels, pngLabels } from './png'
 
@@ -131,6 +132,20 @@ export const pixelsOf = async (file: ImageFile, from: Rectangle, to: Size, chann
 /** A mask: a file, or annotations of its image. */
 export type MaskFile = string | Annotations
 export const nameOfMask = (mask: MaskFile): string => (typeof mask === 'string' ? mask : mask.name)
+
+/** A PNG's size is in its first chunk, after the signature. */
+const PNG_HEAD = { bytes: 24, width: 16, height: 20 } as const
+
+/** The declared size of a mask. The size of a PNG is that of its stored pixels, as for `labelsOf`. */
+export const maskSizeOf = async (file: string, limits: Limits): Promise<Size> => {
+  if (extname(file).toLowerCase() !== '.png') return sizeOf(file, { ...limits, depth: 8 })
+  const read = withFile('data', file, (fd) => {
+    const head = readRange(fd, 0, PNG_HEAD.bytes)
+    return head ? right(Buffer.from(head)) : left('it ends before its size')
+  })
+  if (isLeft(read)) throw new SpillwayException(read.left)
+  return { width: read.right.readUInt32BE(PNG_HEAD.width), height: read.right.readUInt32BE(PNG_HEAD.height) }
+}
 
 /** A whole mask: palette indices or grey values, as they stand in the file; or painted annotations. */
 export const labelsOf = async (file: MaskFile, limits: Limits): Promise<Labels> => {

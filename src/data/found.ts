@@ -9,6 +9,9 @@ import type { NamedSample } from './lists'
 
 /** Kinds of data that are left out, one entry for each file or folder. */
 export type LeftOut = readonly string[]
+/** Errors of damaged files, by the path of the file. */
+export type Damaged = ReadonlyMap<string, SpillwayError>
+
 /** Files of a sample: an image, and its class or its mask; for predictions, neither. */
 export interface ImageSample {
   readonly image: string

@@ -107,6 +107,16 @@ const multiHot = (labels: readonly number[], { shape: [classes] }: FedValue, nam
   return out
 }
 
+/** Throws if a mask has another size than its image. */
+export const checkMaskSize = (name: string, mask: Size, image: Size): void => {
+  if (sameSize(mask, image)) return
+  const turned = mask.width === image.height && mask.height === image.width ? ' when turned upright by its rotation tag' : ''
+  throw dataRefused(
+    name,
+    `${mask.width} x ${mask.height} pixels, but its image has ${image.width} x ${image.height}${turned}: save the mask at the size of its image`,
+  )
+}
+
 const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<Made> => {
   const { values, augment, fit, fill, limits, seed } = work
   const [input, target] = values
@@ -136,11 +146,7 @@ const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<
   })
   if (file === undefined) return asWanted([label!], nameOfFile(sample.image))
   const mask = await labelsOf(file, limits)
-  if (mask.width !== size.width || mask.height !== size.height)
-    throw dataRefused(
-      nameOfMask(file),
-      `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}${mask.width === size.height && mask.height === size.width ? ' when turned upright by its rotation tag' : ''}: save the mask at the size of its image`,
-    )
+  checkMaskSize(nameOfMask(file), mask, size)
   const labels = turned(maskAt(mask, from, to, target), to, 1, turn)
   return asWanted(changedLabels(labels, to, changes, target.labels?.ignored ?? 0), nameOfMask(file))
 }

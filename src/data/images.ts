@@ -6,14 +6,14 @@ import { basename, dirname, extname, join, relative, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { SpillwayError } from '../errors/errors'
+import { errorText, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { contentsFix, contentsText, lackText } from '../files/contents'
 import { readRange, statAt, withFile } from '../files/whole'
 import { annotatedIn, type Annotating, withLabels } from './annotated'
 import { type KnownClasses, numbered } from './classes'
 import { IMAGE } from './decode'
-import { type Found, type ImageList, type ImageSample, isReadable, type LeftOut, refused } from './found'
+import { type Damaged, type Found, type ImageList, type ImageSample, isReadable, type LeftOut, refused } from './found'
 import { LIST, type NamedSample, readList } from './lists'
 
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
@@ -203,9 +203,26 @@ const emptyReason = (path: string): string => {
   return `${lackText(path, isOfImages ? 'labels' : 'samples')}; ${LAYOUTS}; ${isOfImages ? UNLABELLED : contentsFix(path)}`
 }
 
+/** A kind of data that is left out. */
+const DAMAGED = 'damaged image'
+
+/** The samples without those whose images are damaged. */
+const intactOf = (found: Found, { damaged }: Annotating): Found => {
+  if (!damaged || damaged.size === 0) return found
+  const { samples, annotated, placeOf, leftOut } = found
+  const kept = [...samples.keys()].filter((i) => !damaged.has(samples[i]!.image))
+  return {
+    ...found,
+    samples: kept.map((i) => samples[i]!),
+    ...(annotated ? { annotated: kept.map((i) => annotated[i]!) } : {}),
+    ...(placeOf ? { placeOf: (i: number) => placeOf(kept[i]!) } : {}),
+    leftOut: [...leftOut, ...samples.slice(kept.length).map(() => DAMAGED)],
+  }
+}
 const findImages = (path: string, o: Annotating = {}): Either<SpillwayError, Found> =>
   pipe(
     onFile('data', path)(() => foundAt(path, o)),
+    E.map((found) => intactOf(found, o)),
     E.filterOrElse(
       ({ samples }) => samples.length > 0,
       (): SpillwayError => ({ tag: 'FileRefused', kind: 'data', file: path, reason: emptyReason(path) }),
@@ -253,14 +270,21 @@ export const holdsPictures = (path: string): boolean => {
 }
 
 /** Data of a path that predictions leave out. */
-export const leftOutAt = (path: string): Either<SpillwayError, LeftOut> => {
+export const leftOutAt = (path: string, damaged?: Damaged): Either<SpillwayError, LeftOut> => {
   const own = statAt(path)?.isDirectory() ? listingOf(path) : undefined
-  if (own && own.images.length > 0) return E.right(own.leftOut)
-  return IMAGE.test(path) ? E.right([]) : E.map(({ leftOut }: Found) => leftOut)(findImages(path))
+  if (own && own.images.length > 0) return E.right([...own.leftOut, ...Array.from(damaged?.keys() ?? [], () => DAMAGED)])
+  return IMAGE.test(path) ? E.right([]) : E.map(({ leftOut }: Found) => leftOut)(findImages(path, { damaged }))
 }
 
+/** The errors of damaged images, in words. */
+export const damagedNotes = (path: string, damaged: Damaged | undefined): readonly string[] =>
+  Array.from(damaged?.values() ?? [], (error) => `data ${path}: left out: ${errorText(error)}`)
+
 /** Image files and their names: that of the file, in a folder of folders after that folder's name. */
-export const picturesAt = (path: string): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
+export const picturesAt = (
+  path: string,
+  damaged?: Damaged,
+): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
   const called = (folder: string) => (file: string) => ({
     file,
     name: relative(folder, file).slice(0, -extname(file).length).split(sep).join('-'),
@@ -271,10 +295,11 @@ export const picturesAt = (path: string): Either<SpillwayError, readonly { reado
   )((): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
     if (!statSync(path).isDirectory() && IMAGE.test(path)) return E.right([called(dirname(path))(path)])
     const own = statSync(path).isDirectory() ? imagesIn(path) : []
-    if (own.length > 0) return E.right(own.map((name) => called(path)(join(path, name))))
+    const isIntact = ({ file }: { readonly file: string }): boolean => !damaged?.has(file)
+    if (own.length > 0) return E.right(own.map((name) => called(path)(join(path, name))).filter(isIntact))
     const isList = !statSync(path).isDirectory()
     return E.map(({ samples }: Found) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
-      findImages(path),
+      findImages(path, { damaged }),
     )
   })
   return pipe(
@@ -288,6 +313,21 @@ export const picturesAt = (path: string): Either<SpillwayError, readonly { reado
     ),
   )
 }
+
+/** The files of a sample. */
+export interface NamedFiles {
+  readonly image: string
+  readonly mask?: string
+}
+
+/** The files of all samples of a path: images with masks, or images alone. */
+export const namedFilesAt = (path: string, images?: string): Either<SpillwayError, readonly NamedFiles[]> =>
+  pipe(
+    holdsImages(path)
+      ? E.map(({ samples }: Found) => samples)(findImages(path, { images }))
+      : E.map((all: readonly { readonly file: string }[]) => all.map(({ file }) => ({ image: file })))(picturesAt(path)),
+    E.map((all: readonly NamedFiles[]) => all),
+  )
 
 // ---------------------------------------------------------------- what they are
 

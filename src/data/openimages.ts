@@ -18,7 +18,7 @@ import { fedOf, targetMisfit, mostClasses, checkOneBatch, unnamedNote } from './
 import { openFeed } from './feed'
 import type { ImageList } from './found'
 import type { ImageWork } from './imagereader'
-import { checkedWhole, imagesContent, openImages } from './images'
+import { checkedWhole, damagedNotes, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf } from './order'
 import { type FedValue, type PlaceType, valueProblem } from './places'
 import { imagesBy } from './pool'
@@ -182,13 +182,16 @@ export const openImageSet = (data: Data, set: ImageSet, going: ReadSettings, gra
   pipe(
     checkOneBatch(fedOf(graph)),
     E.bindTo('all'),
-    E.bind('list', ({ all }) => openImages(set.path, going.classes, { images: set.images, wanted: wantedBy(all) })),
+    E.bind('list', ({ all }) =>
+      openImages(set.path, going.classes, { images: set.images, damaged: set.damaged, wanted: wantedBy(all) }),
+    ),
     E.bind('whole', ({ list }) => checkedWhole(set.path, list.leftOut, going.strict ?? false)),
     E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => checkImageInput(set, values[0])),
     E.tap(({ list, values }) => checkLabels(set.path, list, values)),
     E.tap(({ values }) => checkScaling(set, values)),
     E.tap(() => onDevice(canDecode)),
+    E.tap(() => (set.fault ? E.left(set.fault) : E.right(undefined))),
     E.bind('labels', ({ list }) => (going.balance ? labelsOfImages(list) : E.right(undefined))),
     E.bind('order', ({ list, labels }) => orderFor(list.samples.length, data, going, labels)),
     E.bind('balanced', ({ list, labels }) => balanceNotes(data, list.samples.length, labels, list.classes)),
@@ -203,7 +206,7 @@ export const openImageSet = (data: Data, set: ImageSet, going: ReadSettings, gra
         content: words,
         place: words,
         described: describedBy(set, list.classes),
-        notes: [...whole, ...labelNotes(set.path, list, values, others), ...balanced],
+        notes: [...whole, ...damagedNotes(set.path, set.damaged), ...labelNotes(set.path, list, values, others), ...balanced],
         ...(!going.shuffle && !going.balance && classByClass(list, order) ? { orderNote: CLASS_BY_CLASS } : {}),
         ...(list.samples[0]!.label === undefined
           ? {}

@@ -4,6 +4,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { dimIndex } from '../../staging/core/box'
 import type { Graph } from '../../staging/graph/graph'
+import { type Access, touched } from '../../staging/ops/op'
 import { operandsOf } from '../../staging/tile/slices'
 import { type SpillwayError, usage } from '../errors/errors'
 import { AUGMENTS, randomFor } from './augment'
@@ -29,6 +30,8 @@ const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 *
 
 const readerFor = (set: FedSet, values: readonly FedValue[], chance: Chance | undefined): Reader =>
   set.kind === 'own' ? ownReader(set, values, chance) : streamReader(set, values, chance)
+
+const notesOf = (set: FedSet): readonly string[] => (set.kind === 'own' ? (set.notes ?? []) : [])
 
 const sourceText = (set: FedSet): string =>
   `${set.kind === 'own' ? `${set.length} samples` : 'samples one after the other'} of ${set.name ?? 'a source of its own'}`
@@ -74,6 +77,25 @@ const checkClasses = ({ classes }: FedSet, values: readonly FedValue[], known: K
   return others === undefined ? E.right(undefined) : E.left(usage(others))
 }
 
+/** Pixels of the old image that a pixel of the new one reads beyond those that cover it. */
+const beyondResized = (a: Extract<Access, { readonly tag: 'resampled' }>): number => {
+  let most = 0
+  for (let i = 0; i < a.to; i++) {
+    const [first, end] = touched(a, [i, i + 1], a.from)
+    most = Math.max(most, Math.floor((i * a.from) / a.to) - first, end - Math.ceil(((i + 1) * a.from) / a.to))
+  }
+  return most
+}
+
+/** Pixels of the image, of this side, that an operand of `extent` pixels reads around each pixel. */
+const readAround = (a: Access | undefined, side: number, extent: number): number => {
+  if (a?.tag === 'resampled') return Math.ceil((beyondResized(a) * side) / extent)
+  if (a?.tag !== 'window' && a?.tag !== 'transposed') return 0
+  // The windows of a transposed operand are in a finer image.
+  const pixels = a.tag === 'window' ? extent : extent * a.stride
+  return Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * side) / pixels)
+}
+
 /** Checks that no layer reads from one slide of a bag into the next one. */
 const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Either<SpillwayError, void> => {
   if (set.kind !== 'own' || set.apart === undefined) return E.right(undefined)
@@ -82,10 +104,7 @@ const checkApart = (set: FedSet, [input]: readonly FedValue[], graph: Graph): Ei
   for (const op of graph.ops)
     for (const { value, access } of operandsOf(graph, op).ins)
       for (const d of ['H', 'W'] as const) {
-        const a = access?.[d]
-        if (a?.tag !== 'window') continue
-        const extent = graph.values[value]!.shape[dimIndex[d]]!
-        const pixels = Math.ceil((Math.max(a.pad, a.reach - a.pad - a.stride) * input!.shape[d === 'H' ? 1 : 2]) / extent)
+        const pixels = readAround(access?.[d], input!.shape[d === 'H' ? 1 : 2], graph.values[value]!.shape[dimIndex[d]]!)
         if (pixels > farthest.pixels) Object.assign(farthest, { layer: op.layer, pixels })
       }
   const { layer, pixels } = farthest
@@ -162,9 +181,12 @@ export const openFed = (
         content,
         place: content,
         described: describedBy(set, set.classes),
-        notes: [unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
-          text === undefined ? [] : [`the source has ${text}`],
-        ),
+        notes: [
+          ...notesOf(set),
+          ...[unnamedNote(set.classes, targetOf(values))].flatMap((text) =>
+            text === undefined ? [] : [`the source has ${text}`],
+          ),
+        ],
       }
     }),
   )

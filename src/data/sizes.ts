@@ -32,7 +32,7 @@ export const sizesOfImages = (
   known: KnownClasses,
 ): TaskEither<SpillwayError, readonly Size[]> =>
   pipe(
-    TE.fromIOEither(() => openImages(set.path, known)),
+    TE.fromIOEither(() => openImages(set.path, known, { images: set.images, damaged: set.damaged })),
     TE.bindTo('list'),
     TE.bind('order', ({ list }) =>
       TE.fromEither(E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, parts))),

@@ -88,7 +88,7 @@ const isSame = (a: DataSet, b: DataSet): boolean =>
 /** The images of a data set that its parts contain. */
 const imagesIn = ({ set, parts }: Data): readonly { readonly image: string; readonly label?: number }[] => {
   if (set.kind !== 'images') return []
-  const list = openImages(set.path)
+  const list = openImages(set.path, undefined, { damaged: set.damaged })
   const samples = E.isRight(list) ? list.right.samples : []
   const kept = chosen(samples.length, parts)
   return E.isRight(kept) ? Array.from(kept.right, (i) => samples[i]!) : []

@@ -116,6 +116,8 @@ export type SourceError =
   | ({
       readonly tag: 'Cancelled'
       readonly stepsDone: number
+      /** Complete images or tiles of a prediction, which replace the steps. */
+      readonly predicted?: { readonly count: number; readonly of: 'image' | 'tile' }
       readonly signal?: NodeJS.Signals
       readonly resume?: string
     } & KeptWeights)
@@ -147,6 +149,9 @@ const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TA
 
 export const faultText = ({ file, line, column, code, message }: TypeFault): string =>
   `${file === '' ? '' : `${file}:${line}:${column}: `}${message} (${code})`
+
+const countText = ({ count, of }: { readonly count: number; readonly of: string }): string =>
+  `${count} complete ${of}${count === 1 ? '' : 's'}`
 
 const firstText = ({ step, number, at, by, in: where, rank }: NotFinitePlace): string => {
   const met = rank === undefined ? '' : `, at rank ${rank}`
@@ -194,7 +199,7 @@ const renderSource = (e: SourceError): string => {
     case 'Stopped':
       return `stopped by ${e.why} after ${e.stepsDone} steps${e.directory === undefined ? keptText(e) : `, all saved in ${e.directory}: run the same command with --resume to continue`}`
     case 'Cancelled':
-      return `cancelled after ${e.stepsDone} complete step${e.stepsDone === 1 ? '' : 's'}${e.resume ? `; ${e.resume}` : keptText(e)}`
+      return `cancelled after ${countText(e.predicted ?? { count: e.stepsDone, of: 'step' })}${e.resume ? `; ${e.resume}` : keptText(e)}`
   }
 }
 

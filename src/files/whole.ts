@@ -52,6 +52,9 @@ const withOpen = <A>(path: string, flags: string | number, use: (fd: number) => 
   }
 }
 
+/** The bytes of a file, or the names in a folder, are on the disk then. */
+export const synced = (path: string): void => withOpen(path, constants.O_RDONLY, fsyncSync)
+
 const CHUNK_BYTES = 32 * 1024 * 1024
 
 /** A short write is no error: the rest follows. */
@@ -152,7 +155,7 @@ export const writeWhole = (path: string, pieces: ByteStream, links: Links = 'fol
       const written = withOpen(temporary, 'wx', (fd) => writeThrough(fd, pieces))
       if (isRight(written)) {
         renameSync(temporary, to)
-        withOpen(dirname(to), constants.O_RDONLY, fsyncSync)
+        synced(dirname(to))
       }
       return written
     } finally {
@@ -185,6 +188,7 @@ export const fillWhole = (path: string, links: Links = 'follow'): Filling => {
       fsyncSync(fd)
       close()
       renameSync(temporary, to)
+      synced(dirname(to))
     },
     drop: () => {
       close()

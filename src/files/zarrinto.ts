@@ -6,14 +6,14 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { ARRAYS, type PixelType, type PyramidFile, type PixelsOf } from './bigtiff'
 import { levelsOf, pyramidRows, type Rows, type Tile } from './pyramid'
-import { temporaryName } from './whole'
+import { synced, temporaryName } from './whole'
 
 /** Side of a chunk in pixels. */
 export const ZARR_TILE = 256
 const GZIP_LEVEL = 5
 const DATA_TYPES = { u8: 'uint8', f32: 'float32' } as const
 
-/** A folder that has its name once it is complete; one of this name is replaced. */
+/** A folder that has its name once it is complete and on the disk; one of this name is replaced. */
 export interface FillingFolder {
   readonly put: (name: string, bytes: Uint8Array | string) => void
   readonly done: () => void
@@ -22,15 +22,20 @@ export interface FillingFolder {
 export const fillFolder = (path: string): FillingFolder => {
   const temporary = temporaryName(path)
   mkdirSync(temporary, { recursive: true })
+  /** All files and folders in it. */
+  const made = new Set([temporary])
   return {
     put: (name, bytes) => {
       const file = join(temporary, name)
-      mkdirSync(dirname(file), { recursive: true })
+      if (!made.has(dirname(file))) mkdirSync(dirname(file), { recursive: true })
       writeFileSync(file, bytes)
+      for (let at = file; !made.has(at); at = dirname(at)) made.add(at)
     },
     done: () => {
+      made.forEach(synced)
       rmSync(path, { recursive: true, force: true })
       renameSync(temporary, path)
+      synced(dirname(path))
     },
     drop: () => rmSync(temporary, { recursive: true, force: true }),
   }

@@ -70,7 +70,7 @@ const doneBy =
 /** All ranks have equal numbers of rounds: those of the rank with most batches. */
 const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicted | undefined> => {
   const count = counting(ready)
-  const meeting = meetingOf(rank, ({ images }) => count(images))
+  const meeting = meetingOf(rank, ({ images }) => count.add(images))
   const counted: Counted = (images) => meeting.round({ images, loss: 0, share: 0, folds: [], arenaPeakBytes: 0 })
   const batches = ({ names, output }: Group): number => Math.ceil(names.length / output.shape[0]!)
   const sum = (of: readonly number[]): number => of.reduce((n, x) => n + x, 0)
@@ -91,7 +91,7 @@ const sharedRun = (rank: Rank, ready: Ready): TaskEither<SpillwayError, Predicte
             }),
           ),
         ),
-        TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(e))(meeting.leave) : TE.left(e))),
+        TE.orElse((e) => (e.tag === 'Cancelled' ? TE.flatMap(() => TE.left(count.named(e)))(meeting.leave) : TE.left(e))),
         TE.bind('others', ({ done }) => TE.tryCatch(() => gather(rank, done.map(partOf)), deviceFailed)),
         TE.map(({ done, bytes, others }) =>
           isLeader(rank)

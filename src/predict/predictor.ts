@@ -243,11 +243,18 @@ export const all = (
   )
 
 const imagesIn = ({ groups }: Ready): number => groups.reduce((n, g) => n + g.names.length, 0)
-export const counting = (ready: Ready): ((images: number) => void) => {
+
+/** Counts the finished images. */
+export const counting = (ready: Ready) => {
   let done = 0
-  return (images) => {
-    done += images
-    ready.options.onProgress?.(done, imagesIn(ready))
+  const of = ready.groups.some(({ tileOf }) => tileOf) ? 'tile' : 'image'
+  return {
+    add: (images: number): void => {
+      done += images
+      ready.options.onProgress?.(done, imagesIn(ready))
+    },
+    /** An error of the prediction; a cancelled one names the count. */
+    named: (e: SpillwayError): SpillwayError => (e.tag === 'Cancelled' ? { ...e, predicted: { count: done, of } } : e),
   }
 }
 
@@ -271,10 +278,10 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
     TE.flatMap(() => readyOf(model, staged, o)),
     TE.flatMap((ready) => {
       const count = counting(ready)
-      const counted: Counted = (images) => Promise.resolve(E.right(count(images)))
+      const counted: Counted = (images) => Promise.resolve(E.right(count.add(images)))
       return pipe(
         watched(all(ready, counted)),
-        TE.map(({ done, bytes }) => predicted(done, ready.description?.classes, bytes)),
+        TE.bimap(count.named, ({ done, bytes }) => predicted(done, ready.description?.classes, bytes)),
       )
     }),
   )

@@ -9,10 +9,11 @@ import type { Form, Model } from '../../dsl'
 import type { Graph } from '../../staging/graph/graph'
 import { type Data, files, folder, type ImageSet } from '../data/data'
 import { nameOfFile, pixelsOf, type Size } from '../data/decode'
-import { checkedWhole, holdsPictures, leftOutAt, picturesAt } from '../data/images'
+import { checkedWhole, damagedNotes, holdsPictures, leftOutAt, picturesAt } from '../data/images'
 import { looked, sizeOfImage } from '../data/sizes'
 import type { DataSource, OpenedData } from '../data/source'
 import { fedOf } from '../data/fed'
+import type { Damaged } from '../data/found'
 import { MOST_PIXELS, openPictures } from '../data/openimages'
 import { openOwn } from '../data/opensource'
 import { openRunData } from '../data/open'
@@ -113,9 +114,12 @@ export const ofFiles = (
 }
 
 /** Height and width of the first image that a path has, where a model is to take the size that its images have. */
-export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [height: number, width: number]> =>
+export const pictureSize = (
+  path: string,
+  damaged: Damaged | undefined,
+): TaskEither<SpillwayError, readonly [height: number, width: number]> =>
   pipe(
-    TE.fromIOEither(() => picturesAt(path)),
+    TE.fromIOEither(() => picturesAt(path, damaged)),
     TE.flatMap(([first]) => sizeOfImage({})(first!.file)),
     TE.map(({ height, width }) => [height, width] as const),
   )
@@ -134,11 +138,11 @@ export const ofPictures = (
   const listed = (): Either<SpillwayError, readonly NamedPicture[]> =>
     pipe(
       kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-      E.flatMap(() => leftOutAt(set.path)),
+      E.flatMap(() => leftOutAt(set.path, set.damaged)),
       E.flatMap((leftOut) => checkedWhole(set.path, leftOut, o.strictData ?? false)),
       E.flatMap((notes) => {
-        for (const text of notes) o.onNote?.(text)
-        return picturesAt(set.path)
+        for (const text of [...notes, ...damagedNotes(set.path, set.damaged)]) o.onNote?.(text)
+        return picturesAt(set.path, set.damaged)
       }),
     )
   return pipe(
@@ -200,7 +204,10 @@ export const ofOwn = (
     TE.fromIOEither(() =>
       pipe(
         kept ? E.right(undefined) : filesOf({ weights, ...loadingOf(o) })(staged.plan.graph),
-        E.flatMap(() => E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts))),
+        E.flatMap(() => {
+          for (const text of set.notes ?? []) o.onNote?.(text)
+          return E.mapLeft((reason: string) => usage(reason))(chosen(set.length, parts))
+        }),
       ),
     ),
     TE.filterOrElse(

@@ -11,6 +11,7 @@ import * as assert from 'uvu/assert'
 import {
   batchNorm,
   conv2d,
+  convTranspose2d,
   crossEntropy,
   fromBytes,
   gatedAttentionPool,
@@ -19,10 +20,12 @@ import {
   globalMaxPool,
   linear,
   masked,
+  maxPool,
   model,
   type Net,
   relu,
   sgd,
+  upsample,
 } from '../../dsl'
 import { type Data, evaluate, predict, type SlideOptions, slides } from '../../src'
 import { openSlide, regionOf } from '../../src/data/slides/slide'
@@ -260,15 +263,94 @@ test('the smallest canvas of all slides is the size of the model: one plan serve
   const saved = join(root, 'canvas.safetensors')
   const trainedHere = await trainingHereOf(file, '--loss', 'cross-entropy', ...how, '--steps', '2', '--save', saved)
   assert.is(trainedHere.code, 0, trainedHere.err)
-  const common = ['--weights', saved, ...how, '--device', DEVICE]
+  const common = ['--weights', saved, ...how, '--device', DEVICE, '--algorithms', 'fixed']
   const evaluated = await spillwayHere('evaluate', file, '--loss', 'cross-entropy', ...common, '--json')
   assert.is(JSON.parse(evaluated.out).images, 2, evaluated.err)
+  // Evaluations between steps read the slides as the training does.
+  const last = join(root, 'between.safetensors')
+  const between = ['--evaluate', folder, '--epochs', '1', '--batch', '2', '--save', last]
+  const measured = await trainingHereOf(file, '--loss', 'cross-entropy', ...how, ...between)
+  assert.is(measured.code, 0, measured.err)
+  const again = await spillwayHere('evaluate', file, '--loss', 'cross-entropy', ...common, '--weights', last, '--json')
+  isNear(JSON.parse(measured.out).measured[0].metrics.loss, JSON.parse(again.out).loss, 1e-6, 'evaluation between steps')
   for (const [args, words] of [
     [['plan', file, '--data', folder], /--data is for the canvas of slides: add --canvas auto, or a size/],
     [['plan', file, '--canvas', 'auto'], /--canvas auto is the size of slides: add --data/],
     [['plan', file, '--canvas', 'tiny'], /--canvas: 'tiny' is not a size in pixels/],
   ] as const)
     assert.match((await spillwayHere(...args)).err, words)
+})
+
+test('the command predicts bags of folders and of lists: a row for each bag, and a heat map for each slide', async () => {
+  const file = unchecked(join(__dirname, '../faults/slides-model.ts'))
+  const saved = join(root, 'command.safetensors')
+  const how = ['--blocks', '32', '--canvas', 'auto'] as const
+  const done = await trainingHereOf(file, '--loss', 'cross-entropy', '--data', folder, ...how, '--steps', '1', '--save', saved)
+  assert.is(done.code, 0, done.err)
+  const rowsOf = async (data: string, ...more: readonly string[]): Promise<readonly string[]> => {
+    const out = join(root, 'bags.csv')
+    const common = ['--weights', saved, '--device', DEVICE, '--algorithms', 'fixed', '--strategy', 'in-core']
+    const end = await spillwayHere('predict', file, '--data', data, ...how, ...more, ...common, '--out', out)
+    assert.is(end.code, 0, end.err)
+    return readFileSync(out, 'utf8').trim().split('\n').slice(1)
+  }
+  const nested = await rowsOf(folder)
+  assert.equal(
+    nested.map((row) => row.split(',')[0]),
+    ['b-first', 'c-second'],
+  )
+  /** Class and confidence, without the name of the bag. */
+  const scores = (rows: readonly string[]): readonly string[] => rows.map((row) => row.slice(row.indexOf(',')))
+  const listed = await rowsOf(list)
+  assert.equal(
+    listed.map((row) => row.split(',')[0]),
+    ['first', 'second'],
+  )
+  assert.equal(scores(listed), scores(nested))
+  // Folders of bags without classes, and one bag, on the canvas of all.
+  const size = ['--canvas', '192x64'] as const
+  const bare = await rowsOf(join(folder, 'b'), '--bags', ...size)
+  assert.equal([bare.map((row) => row.split(',')[0]), scores(bare)], [['first'], scores(nested).slice(0, 1)])
+  const alone = await rowsOf(join(folder, 'c/second'), '--bags', ...size)
+  assert.equal([alone.map((row) => row.split(',')[0]), scores(alone)], [['second'], scores(nested).slice(1)])
+  assert.is((await rowsOf(join(folder, 'c/second'), ...size)).length, 2, 'without --bags, each slide is a sample')
+
+  const pixels = join(root, 'pixels.js')
+  writeFileSync(
+    pixels,
+    `const { conv2d, fromBytes, masked, model, relu } = require(${JSON.stringify(join(__dirname, '../../dsl'))})
+module.exports = model([1, 3, 64, 64], masked(32, fromBytes(), conv2d('a', 4, 3, { stride: 2 }), relu(), conv2d('map', 2, 1)))\n`,
+  )
+  const maps = join(root, 'heat')
+  const trained = await trainingHereOf(pixels, '--loss', 'mse', '--steps', '1', '--save', saved)
+  assert.is(trained.code, 0, trained.err)
+  const mapped = ['--data', list, ...how, '--as', 'probabilities', '--format', 'tiff', '--out', maps, '--device', DEVICE]
+  const end = await spillwayHere('predict', pixels, '--weights', saved, ...mapped, '--json')
+  assert.is(end.code, 0, end.err)
+  assert.equal(
+    JSON.parse(end.out).files,
+    SLIDES.map(([label, bag], i) => join(maps, `slides-${label}-${bag}-${i}.tif`)),
+  )
+})
+
+test('slides of a list outside its folder have outputs of different names', async () => {
+  const far = join(root, 'far/away/list.csv')
+  mkdirSync(join(root, 'far/away'), { recursive: true })
+  mkdirSync(join(root, 'far/s'), { recursive: true })
+  mkdirSync(join(root, 's'), { recursive: true })
+  for (const at of ['far/s/x.tif', 's/x.tif', 'far/away/s-x.tif']) await drawn(join(root, at), 0, 32, 48)
+  writeFileSync(far, 'image,label\n../s/x.tif,0\n../../s/x.tif,1\ns-x.tif,1\n')
+  const { set } = await slides(far)
+  if (set.kind !== 'own') throw new Error(set.kind)
+  const all = [0, 1, 2]
+  assert.equal(
+    all.map((i) => set.outputName!(i)),
+    ['s-x', 's-x-2', 's-x-3'],
+  )
+  assert.equal(
+    all.flatMap((i) => set.placesOf!(i).map(({ name }) => name)),
+    ['s-x', 's-x-2', 's-x-3'],
+  )
 })
 
 test('bags that do not fit, or that contradict themselves, are refused', async () => {
@@ -316,6 +398,36 @@ test('a layer that reads from one slide of a bag into the next one is refused', 
         /layer 'wide' reads 18 pixels of the image around each pixel, but the slides of a bag are 16 pixels apart: set blocks \(--blocks\) to 18 or more/,
       ),
   )
+})
+
+test('a layer that resizes across the gap between slides is refused', async () => {
+  const data = await slides(list, HOW)
+  const fine = conv2d('fine', 4, 3)
+  const end = [upsample({ scale: 2, mode: 'bilinear' }, 'up'), globalAvgPool('gap'), linear('head', 3)] as const
+  const near = model([2, 3, CANVAS, CANVAS], masked(BLOCK, fine, maxPool(16), ...end))
+  const far = model([2, 3, CANVAS, CANVAS], masked(BLOCK, fine, maxPool(32), ...end))
+  const pools = [globalAvgPool('gap'), linear('head', 3)] as const
+  const touching = model(
+    [2, 3, CANVAS, CANVAS],
+    masked(BLOCK, fine, maxPool(16), convTranspose2d('up', 4, 2, { stride: 2 }), ...pools),
+  )
+  const wide = model(
+    [2, 3, CANVAS, CANVAS],
+    masked(BLOCK, fine, maxPool(16), convTranspose2d('up', 4, 8, { stride: 2, pad: 3 }), ...pools),
+  )
+  const refusal = (plan: ReturnType<typeof staged>, net: Parameters<typeof trained>[0]): Promise<string> =>
+    trained(net, plan, { steps: 1, data }).then(
+      () => 'taken',
+      (e: Error) => e.message,
+    )
+  const how = { ...options, strategy: 'in-core' } as const
+  assert.is(await refusal(staged(near, how), near), 'taken')
+  assert.match(
+    await refusal(staged(far, how), far),
+    /layer 'up' reads 32 pixels of the image around each pixel, .* are 16 pixels apart/,
+  )
+  assert.is(await refusal(staged(touching, how), touching), 'taken')
+  assert.match(await refusal(staged(wide, how), wide), /layer 'up' reads 24 pixels of the image around each pixel/)
 })
 
 test.run()

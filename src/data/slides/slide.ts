@@ -164,3 +164,11 @@ const decoded = async (slide: Slide, region: Region): Promise<Uint8Array | Uint1
   const numbers = depth === 16 ? new Uint16Array(data.buffer, data.byteOffset, data.length / 2) : data
   return areBands ? withoutRepeats(numbers, channels) : numbers
 }
+
+/** Decodes all tiles of a slide's level, a row of tiles at a time. */
+export const decodeAll = async (slide: Slide): Promise<void> => {
+  const { width, height, tile } = slide.level
+  const rows = tile?.height ?? height
+  for (let top = 0; top < height; top += rows)
+    await regionOf(slide, { top, left: 0, height: Math.min(rows, height - top), width })
+}

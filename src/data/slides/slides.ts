@@ -3,12 +3,12 @@
 // than it touches.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { basename, dirname, extname, join, relative } from 'node:path'
+import { basename, dirname, extname, join, relative, resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { known } from '../../../staging/core/known'
 import { optionsFor } from '../../../staging/core/options'
-import { choice, either, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
-import { SpillwayException, usage } from '../../errors/errors'
+import { choice, either, flag, legal, made, path as isPath, valueText, withValues } from '../../../staging/core/values'
+import { errorText, type SpillwayError, SpillwayException, usage } from '../../errors/errors'
 import { type Georeference, resizedGeoreference } from '../../files/georeference'
 import { type Augment, augmentProblem, type Fit, FITS } from '../augment'
 import {
@@ -24,7 +24,9 @@ import {
 } from '../data'
 import { numbered } from '../classes'
 import { LIST, readList } from '../lists'
-import { openSlide, regionOf, SLIDE, type Slide } from './slide'
+import { damageIn } from '../damaged'
+import type { Damaged } from '../found'
+import { decodeAll, openSlide, regionOf, SLIDE, type Slide } from './slide'
 import { tissueOf } from './tissue'
 import { isZarr } from './zarr'
 import type { Level } from './tiff'
@@ -70,6 +72,19 @@ export interface SlideOptions extends Scaling {
    */
   readonly canvas?: number | PixelSize
   /**
+   * If true, each folder that holds slides is a bag, the path itself included. Default: the folders below class folders are bags.
+   *
+   * @example await slides('patients/', { bags: true, blocks: 32, canvas: 8192 })
+   */
+  readonly bags?: boolean
+  /**
+   * If true, leaves out slides that cannot be decoded, with their bags. It decodes each slide and mask once. Runs print a note for each
+   * damaged slide. Default false: a run ends with an error at the first damaged tile.
+   *
+   * @example await slides('slides/', { microns: 0.5, skipDamaged: true })
+   */
+  readonly skipDamaged?: boolean
+  /**
    * Part of a slide or tile for the model: 'crop' (default) the middle, 'cover' the middle resized, 'stretch' or 'pad' all of it.
    *
    * @example await slides('slides/', { fit: 'cover' })
@@ -94,6 +109,8 @@ const OPTIONS = withValues(
     'tissue',
     'blocks',
     'canvas',
+    'bags',
+    'skipDamaged',
     'fit',
     'augment',
     'mean',
@@ -104,6 +121,8 @@ const OPTIONS = withValues(
     microns: legal('numbers above 0', (u) => Number.isFinite(u) && Number(u) > 0),
     tiles: SIZE,
     canvas: SIZE,
+    bags: flag,
+    skipDamaged: flag,
     tissue: legal('shares from 0 to 1', (u) => Number.isFinite(u) && Number(u) >= 0 && Number(u) <= 1),
     blocks: legal('whole numbers of at least 1', SIDE.is),
     fit: choice(FITS),
@@ -209,7 +228,12 @@ const inList = (list: string): FoundAll => {
   return { found, ...(classes ? { classes } : {}) }
 }
 
-const foundAt = (at: string): FoundAll => {
+/** The slides of a folder of bags, without labels: a bag for each folder in it. */
+const unlabelledBags = (at: string, folders: readonly string[]): FoundAll => ({
+  found: folders.flatMap((bag) => slidesIn(join(at, bag)).map((file) => ({ file, bag }))),
+})
+
+const foundAt = (at: string, { bags = false }: SlideOptions): FoundAll => {
   if (!existsSync(at)) return refused(`slides: ${at} is not there; allowed: ${FORMS}`)
   if (!statSync(at).isDirectory() && LIST.test(at)) return inList(at)
   if (!statSync(at).isDirectory() || isZarr(at))
@@ -217,10 +241,11 @@ const foundAt = (at: string): FoundAll => {
   const folders = foldersIn(at)
   if (folders.includes('images') && folders.includes('masks')) return { found: withMasks(at) }
   const flat = slidesIn(at)
-  if (flat.length > 0) return { found: flat.map((file) => ({ file })) }
+  if (flat.length > 0) return { found: flat.map((file) => (bags ? { file, bag: basename(resolve(at)) } : { file })) }
   const classes = folders.filter((name) => ofClass(at, name, 0).length > 0)
   if (classes.length === 0) return refused(`slides: ${at} has no slides (${KINDS}); allowed: ${FORMS}`)
-  return { found: classes.flatMap((name, label) => ofClass(at, name, label)), classes }
+  const found = classes.flatMap((name, label) => ofClass(at, name, label))
+  return bags && found.every(({ bag }) => bag === undefined) ? unlabelledBags(at, classes) : { found, classes }
 }
 
 // ---------------------------------------------------------------- samples
@@ -472,18 +497,48 @@ const slideNameOf = (root: string, { slide }: Labelled): string => {
   return name.slice(0, -extname(name).length)
 }
 const firstOf = ({ placed }: Part): Placed => placed[0]!
-const placeName = (root: string, { of, region }: Placed, isTile: boolean): string =>
-  `${slideNameOf(root, of)}${isTile ? `-${region.top}-${region.left}` : ''}`
-const outputNameOf = (root: string, part: Part, isTile: boolean): string =>
-  firstOf(part).of.bag?.replaceAll(/[\\/]/g, '-') ?? placeName(root, firstOf(part), isTile)
 
-const tileOf = (root: string, part: Part): SlideTile => {
+/** The wanted names in their order; a name that is in use gets a number. Worked example: a, a, b become a, a-2, b. */
+const distinct = (wanted: readonly string[]): readonly string[] => {
+  const used = new Set<string>()
+  return wanted.map((want) => {
+    let name = want
+    for (let n = 2; used.has(name); n++) name = `${want}-${n}`
+    used.add(name)
+    return name
+  })
+}
+
+/** Names of outputs: no two slides, and no two samples, have one. */
+interface Names {
+  readonly ofSlide: ReadonlyMap<string, string>
+  /** The names of the slides of each sample. */
+  readonly ofPlaced: readonly (readonly string[])[]
+  readonly ofSample: readonly string[]
+}
+
+const namesOf = (root: string, parts: readonly Part[], isTile: boolean): Names => {
+  const slides = new Map(parts.flatMap(({ placed }) => placed.map(({ of }) => [of.slide.file, of] as const)))
+  const named = distinct(Array.from(slides.values(), (of) => slideNameOf(root, of)))
+  const ofSlide = new Map(Array.from(slides.keys(), (file, i) => [file, named[i]!] as const))
+  const placeName = ({ of, region }: Placed): string =>
+    `${ofSlide.get(of.slide.file)!}${isTile ? `-${region.top}-${region.left}` : ''}`
+  const places = distinct(parts.flatMap(({ placed }) => placed.map(placeName)))
+  let next = 0
+  return {
+    ofSlide,
+    ofPlaced: parts.map(({ placed }) => placed.map(() => places[next++]!)),
+    ofSample: distinct(parts.map((part) => firstOf(part).of.bag?.replaceAll(/[\\/]/g, '-') ?? placeName(firstOf(part)))),
+  }
+}
+
+const tileOf = (name: string, part: Part): SlideTile => {
   const { of, region } = firstOf(part)
   const { file, pyramid, level } = of.slide
   const { height, width } = pyramid.levels[0]!
   const [down, across] = [height / level.height, width / level.width]
   return {
-    ...{ file, name: slideNameOf(root, of), slide: [height, width] },
+    ...{ file, name, slide: [height, width] },
     ...{ x: Math.round(region.left * across), y: Math.round(region.top * down) },
     ...{ width: Math.round(region.width * across), height: Math.round(region.height * down) },
   }
@@ -496,10 +551,10 @@ const georeferenceOf = ({ pyramid, level }: Slide): Georeference | undefined => 
 }
 
 /** The slides of a sample, for the outputs of predictions. */
-const placesOf = (root: string, part: Part, isTile: boolean, blocks: Blocks | undefined): readonly SlidePlace[] =>
-  part.placed.map((p) => ({
+const placesOf = (names: readonly string[], part: Part, isTile: boolean, blocks: Blocks | undefined): readonly SlidePlace[] =>
+  part.placed.map((p, i) => ({
     ...{ top: p.top, left: p.left, height: p.region.height, width: p.region.width },
-    name: placeName(root, p, isTile),
+    name: names[i]!,
     microns: p.of.slide.level.microns,
     georeference: isTile ? undefined : georeferenceOf(p.of.slide),
     isEmpty: blocks && emptyIn(p, blocks),
@@ -523,8 +578,32 @@ const identityOf = (at: string, found: readonly Found[], o: SlideOptions): strin
   return `slides ${hash.update(JSON.stringify(o)).digest('hex').slice(0, 16)}`
 }
 
-/** The slides of a path, with checked options. */
-const openedAt = (path: string, o: SlideOptions) => {
+/** The samples without damaged slides; a bag with such a slide is left out whole. */
+const intactOf = (path: string, found: readonly Found[], damaged: Damaged): readonly Found[] => {
+  const bags = new Set(found.filter(({ file }) => damaged.has(file)).map(({ bag }) => bag))
+  const kept = found.filter(({ file, bag }) => !damaged.has(file) && (bag === undefined || !bags.has(bag)))
+  const [first] = found.flatMap(({ file }) => damaged.get(file) ?? [])
+  return kept.length > 0 ? kept : refused(`slides: ${path}: no slide is left: ${errorText(first!)}`)
+}
+
+const NO_DAMAGE: Damaged = new Map()
+
+/** Decodes all slides and masks of a path, one after the other. Returns the errors of the damaged ones, by the file of the slide. */
+export const damagedAt = async (path: string, o: SlideOptions): Promise<Damaged> => {
+  const damaged = new Map<string, SpillwayError>()
+  for (const one of checkedFound(path, o).found) {
+    const error = await damageIn(async () => {
+      const { slide, mask } = opened(o)(one)
+      await decodeAll(slide)
+      if (mask) await decodeAll(mask)
+    })
+    if (error) damaged.set(one.file, error)
+  }
+  return damaged
+}
+
+/** The files of a path, with checked options. */
+const checkedFound = (path: string, o: SlideOptions): FoundAll => {
   if (!isPath.is(path)) refused(`slides: the path is ${valueText(path)}; allowed: a path of a file or folder`)
   known(OPTIONS, o)
   const problem = o.augment && augmentProblem(o.augment)
@@ -533,14 +612,26 @@ const openedAt = (path: string, o: SlideOptions) => {
   if (level !== undefined && microns !== undefined) refused('slides: level and microns exclude each other: set one of them')
   if (o.canvas !== undefined && tiles !== undefined) refused('slides: canvas is for whole slides: leave canvas or tiles out')
   if (tissue > 0 && tiles === undefined) refused('slides: tissue selects tiles: set tiles, too, e.g. tiles: 512')
-  const { found, classes } = foundAt(path)
-  return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path }
+  return foundAt(path, o)
+}
+
+/** The opened slides of a path, without the damaged ones. */
+const openedAt = (path: string, asked: SlideOptions, damaged: Damaged) => {
+  const { found: all, classes } = checkedFound(path, asked)
+  const { skipDamaged: _, ...o } = asked
+  const errors = all.flatMap(({ file }) => damaged.get(file) ?? [])
+  const found = errors.length === 0 ? all : intactOf(path, all, damaged)
+  const notes = [
+    ...errors.map((error) => `data ${path}: left out: ${errorText(error)}`),
+    ...(errors.length === 0 ? [] : [`data ${path}: left out ${all.length - found.length} of ${all.length} slides`]),
+  ]
+  return { all: found.map(opened(o)), classes, name: identityOf(path, found, o), root: path, notes }
 }
 
 type OpenedSlides = ReturnType<typeof openedAt>
 
 const asData = (
-  { name, classes, root }: OpenedSlides,
+  { name, classes, root, notes }: OpenedSlides,
   o: SlideOptions,
   parts: readonly Part[],
   tissue: Tissue | undefined,
@@ -548,6 +639,7 @@ const asData = (
   const blocks = o.blocks !== undefined && tissue ? { side: o.blocks, tissue } : undefined
   const { fit, augment, mean, std } = o
   const isTile = o.tiles !== undefined
+  const names = namesOf(root, parts, isTile)
   const tileRows = parts[0]?.placed[0]?.of.slide.level.tile?.height
   return {
     set: {
@@ -559,10 +651,11 @@ const asData = (
       read: (i, region, wanted = {}) => sampleOf(parts[i]!, region, wanted, blocks),
       ...(isTile || !tileRows ? {} : { tileRows }),
       nameOf: (i) => nameOf(parts[i]!, isTile),
-      outputName: (i) => outputNameOf(root, parts[i]!, isTile),
-      ...(isTile ? { tileOf: (i: number) => tileOf(root, parts[i]!) } : {}),
+      notes,
+      outputName: (i) => names.ofSample[i]!,
+      ...(isTile ? { tileOf: (i: number) => tileOf(names.ofSlide.get(firstOf(parts[i]!).of.slide.file)!, parts[i]!) } : {}),
       ...(blocks && parts.some(({ placed }) => placed.length > 1) ? { apart: blocks.side } : {}),
-      placesOf: (i) => placesOf(root, parts[i]!, isTile, blocks),
+      placesOf: (i) => placesOf(names.ofPlaced[i]!, parts[i]!, isTile, blocks),
       ...Object.fromEntries(Object.entries({ fit, augment, mean, std, classes }).filter(([, value]) => value !== undefined)),
     },
     parts: [],
@@ -576,8 +669,10 @@ const isTissue = ({ of, region }: Placed, shares: Tissue, { tissue = 0 }: SlideO
   shares.get(of.slide.file)!(region) >= tissue
 
 /** Looks for tissue in each slide, which takes time. */
-export const tissueAt = async (path: string, o: SlideOptions): Promise<Tissue> =>
-  new Map(await Promise.all(openedAt(path, o).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)))
+export const tissueAt = async (path: string, o: SlideOptions, damaged = NO_DAMAGE): Promise<Tissue> =>
+  new Map(
+    await Promise.all(openedAt(path, o, damaged).all.map(async ({ slide }) => [slide.file, await tissueOf(slide)] as const)),
+  )
 
 /** A canvas for all samples of several paths, and the slides that it serves. */
 export interface Canvas {
@@ -599,9 +694,9 @@ const widthsFor = (bag: readonly Labelled[], side: number): readonly number[] =>
 const up = (n: number, step: number): number => Math.ceil(n / step) * step
 
 /** The smallest canvas on which each slide and each bag fits, with sides that are multiples of a block. */
-export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => {
+export const canvasFor = (paths: readonly string[], o: SlideOptions, damaged = NO_DAMAGE): Canvas => {
   const side = o.blocks ?? CANVAS_STEP
-  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o).all))
+  const bags = paths.flatMap((path) => bagsOf(openedAt(path, o, damaged).all))
   const levels = bags.flat().map(({ slide: { level } }) => level)
   const least = up(Math.max(...levels.map((l) => l.width)), side)
   const rowsAt = (width: number): number =>
@@ -619,8 +714,13 @@ export const canvasFor = (paths: readonly string[], o: SlideOptions): Canvas => 
 }
 
 /** All slides or tiles; with `tissue`, the tiles with enough of it. Also returns the number of all tiles. */
-export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { readonly data: Data; readonly tiles: number } => {
-  const at = openedAt(path, o)
+export const slidesAt = (
+  path: string,
+  o: SlideOptions,
+  tissue?: Tissue,
+  damaged = NO_DAMAGE,
+): { readonly data: Data; readonly tiles: number } => {
+  const at = openedAt(path, o, damaged)
   const size = sizeOf(o.tiles)
   const all = size ? at.all.flatMap((of) => tilesOf(of, size)) : wholes(at.all, o)
   const kept = tissue && size ? all.filter((part) => isTissue(firstOf(part), tissue, o)) : all
@@ -640,6 +740,7 @@ export const slidesAt = (path: string, o: SlideOptions, tissue?: Tissue): { read
  * await train(net, plan, { epochs: 10, data: tumours })
  */
 export const slides = async (path: string, o: SlideOptions = {}): Promise<Data> => {
-  const { tissue = 0, blocks } = o
-  return slidesAt(path, o, tissue > 0 || blocks !== undefined ? await tissueAt(path, o) : undefined).data
+  const { tissue = 0, blocks, skipDamaged = false } = o
+  const damaged = skipDamaged ? await damagedAt(path, o) : NO_DAMAGE
+  return slidesAt(path, o, tissue > 0 || blocks !== undefined ? await tissueAt(path, o, damaged) : undefined, damaged).data
 }

@@ -1,5 +1,6 @@
 // Predictions as tiled BigTIFF: sharp and the reader of slides find the written pixels, levels and scale, for any height of bands. Levels are those
 // of a plain computation over whole levels. A prediction has the numbers of the same prediction as arrays; a failing disk leaves no file.
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +18,10 @@ import {
   predict,
   relu,
   seq,
+  type Data,
+  type PredictOptions,
   slides,
+  source,
   stage,
   train,
 } from '../../../src'
@@ -28,6 +32,8 @@ import { type Georeference, resizedGeoreference } from '../../../src/files/geore
 import { levelsOf } from '../../../src/files/pyramid'
 import { fillWhole } from '../../../src/files/whole'
 import { fillFolder, zarrInto } from '../../../src/files/zarrinto'
+import { errorText } from '../../../src/errors/errors'
+import { predictTask } from '../../../src/predict/predictor'
 import { slideFile } from '../../../src/predict/slidefile'
 import { ended, spillway } from '../../e2e/processes'
 import { failingLayer } from '../../faults/layer'
@@ -174,6 +180,33 @@ test('an OME-Zarr image has the levels, the scale and the numbers of a TIFF, for
     readdirSync(root).filter((name) => name.includes('dropped')),
     [],
   )
+})
+
+/** Writes a folder under a disk whose sync of this number fails. */
+const WRITING = `
+const { fillFolder } = require(${JSON.stringify(join(__dirname, '../../../src/files/zarrinto'))})
+const folder = fillFolder(process.argv[1])
+for (const name of ['zarr.json', '0/zarr.json', '0/c/0/0/0', '0/c/0/0/1']) folder.put(name, name)
+folder.done()`
+/** Its four files, their five folders, and the folder that holds it. */
+const SYNCS = 4 + 5 + 1
+
+test('all files and folders of an OME-Zarr image are on the disk before it has its name', () => {
+  const layer = failingLayer()
+  if (layer === undefined) return
+  const to = join(at('synced'), 'image.zarr')
+  const failingAt = (sync: number): string => {
+    rmSync(at('synced'), { recursive: true, force: true })
+    mkdirSync(at('synced'))
+    const env = { ...process.env, LD_PRELOAD: layer, SPILLWAY_FAILING: `SYNC EIO ${sync} ${at('synced')}` }
+    const loader = require.resolve('../../../scripts/testing/typescript')
+    return spawnSync(process.execPath, ['-r', loader, '-e', WRITING, to], { env, encoding: 'utf8' }).stderr
+  }
+  assert.is(failingAt(SYNCS + 1), '')
+  assert.equal(readdirSync(to), ['0', 'zarr.json'])
+  assert.match(failingAt(SYNCS), /EIO/)
+  assert.match(failingAt(SYNCS - 1), /EIO/)
+  assert.not.ok(existsSync(to))
 })
 
 test('damaged files are refused by the reader', () => {
@@ -354,6 +387,19 @@ test('pixels of empty blocks have no data in a prediction, with the tag', async 
       Array.from({ length: width / 2 }, (_, x) => x >= width / 4),
     )
   }
+})
+
+test('a cancelled prediction counts images, or tiles of slides', async () => {
+  const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(32), algorithms: 'fixed' })
+  const cancelled = async (data: Data): Promise<string> => {
+    const stop = new AbortController()
+    const o = { weights, data, signal: stop.signal, onNote: () => {}, onProgress: (done: number) => done === 2 && stop.abort() }
+    const answer = await predictTask(net, plan, o as PredictOptions)()
+    return isLeft(answer) ? errorText(answer.left) : 'done'
+  }
+  const read = () => ({ input: new Uint8Array(3 * 64 * 64) })
+  assert.is(await cancelled(source({ length: 4, read })), 'cancelled after 2 complete images')
+  assert.is(await cancelled(await slides(at('slide.tif'), { tiles: 64, level: 1 })), 'cancelled after 2 complete tiles')
 })
 
 test.run()
