@@ -1,3 +1,4 @@
+// gate
 // timeout 900
 // One command trains on 20 slides of 20 sizes, in bands, tiles and live norms, and is killed at random moments: in its first step, in the middle of an
 // epoch, and between epochs. Invariant: each checkpoint is whole, none is older than the one before, and the resumed run ends with the losses and the
@@ -11,7 +12,7 @@ import * as assert from 'uvu/assert'
 import { test } from 'uvu'
 import { findCheckpoint } from '../../src/train/checkpoint'
 import { type End, ended, trainingOf, unchecked } from '../e2e/processes'
-import { FULL, gateTest } from '../full'
+import { FULL } from '../full'
 import { random } from './mutants'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-slide-kills-'))
@@ -48,7 +49,7 @@ const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: re
 const newest = (folder: string): number =>
   existsSync(folder) ? Math.max(0, ...readdirSync(folder).map((name) => Number(/^step-0*(\d+)/.exec(name)?.[1] ?? 0))) : 0
 
-gateTest(
+test(
   '20 slides of 20 sizes: a run that is killed again and again ends with the bits of one that was left alone',
   async () => {
     for (let i = 0; i < SLIDES; i++) {
