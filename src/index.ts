@@ -34,7 +34,8 @@ export {
   type StreamOptions,
 } from './data/data'
 export { withoutDamaged } from './data/damaged'
-export { type SlideOptions, slides } from './data/slides/slides'
+export type { SlideOptions } from './data/slides/slideoptions'
+export { slides } from './data/slides/slides'
 export type { DeviceProgress } from './train/device'
 export { type Config, defineConfig } from './cli/define'
 export { data, layers, losses, optimizers, schedules, steps } from './groups'

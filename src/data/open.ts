@@ -11,7 +11,8 @@ import { meansImages } from './images'
 import { areImages, openFiles } from './openfiles'
 import { openImageSet } from './openimages'
 import { openFed } from './opensource'
-import { isSlide, slidesAt } from './slides/slides'
+import { isSlide } from './slides/foundslides'
+import { slidesAt } from './slides/slides'
 import type { ReadSettings, OpenedData } from './source'
 
 /** A data set that a path alone names. */

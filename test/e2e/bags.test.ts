@@ -29,7 +29,7 @@ import {
 } from '../../dsl'
 import { type Data, evaluate, predict, type SlideOptions, slides } from '../../src'
 import { openSlide, regionOf } from '../../src/data/slides/slide'
-import { canvasFor } from '../../src/data/slides/slides'
+import { canvasFor } from '../../src/data/slides/canvas'
 import { openTensors, readTensor, writeTensors } from '../../src/files/safetensors'
 import { modelState } from '../../src/train/weights'
 import { startOf, uniform } from '../fixtures/formula'

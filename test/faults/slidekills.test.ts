@@ -49,49 +49,46 @@ const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: re
 const newest = (folder: string): number =>
   existsSync(folder) ? Math.max(0, ...readdirSync(folder).map((name) => Number(/^step-0*(\d+)/.exec(name)?.[1] ?? 0))) : 0
 
-test(
-  '20 slides of 20 sizes: a run that is killed again and again ends with the bits of one that was left alone',
-  async () => {
-    for (let i = 0; i < SLIDES; i++) {
-      const folder = join(root, 'slides', i % 2 === 0 ? 'normal' : 'tumour')
-      mkdirSync(folder, { recursive: true })
-      await drawn(join(folder, `${i}.tif`), i)
-    }
-    const alone = resultOf(await ended(start(['--no-save']), undefined, 600))
-    assert.is(alone.losses.length, SLIDES * EPOCHS)
-    assert.ok(new Set(alone.losses).size > SLIDES, 'losses differ')
+test('20 slides of 20 sizes: a run that is killed again and again ends with the bits of one that was left alone', async () => {
+  for (let i = 0; i < SLIDES; i++) {
+    const folder = join(root, 'slides', i % 2 === 0 ? 'normal' : 'tumour')
+    mkdirSync(folder, { recursive: true })
+    await drawn(join(folder, `${i}.tif`), i)
+  }
+  const alone = resultOf(await ended(start(['--no-save']), undefined, 600))
+  assert.is(alone.losses.length, SLIDES * EPOCHS)
+  assert.ok(new Set(alone.losses).size > SLIDES, 'losses differ')
 
-    const checkpoints = join(root, 'checkpoints')
-    const at = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--resume', '--no-save']
-    const pick = random(59)
-    let [kills, inside, least] = [0, 0, 0]
-    for (let i = 0; i < (FULL ? 20 : 3) && least < SLIDES * EPOCHS; i++) {
-      const child = start(at)
-      // After some checkpoints and a few milliseconds; every third at any moment, also before its first step.
-      const [steps, ms] = [1 + pick(FULL ? 2 : 5), pick(60)]
-      const kill = (after: number): void => void setTimeout(() => child.kill('SIGKILL'), after)
-      if (i % 3 === 2) kill(300 + 40 * pick(60))
-      const before = least
-      const watch = setInterval(() => {
-        if (newest(checkpoints) < before + steps) return
-        clearInterval(watch)
-        kill(ms)
-      }, 10)
-      const end = await ended(child, undefined, 600)
+  const checkpoints = join(root, 'checkpoints')
+  const at = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--resume', '--no-save']
+  const pick = random(59)
+  let [kills, inside, least] = [0, 0, 0]
+  for (let i = 0; i < (FULL ? 20 : 3) && least < SLIDES * EPOCHS; i++) {
+    const child = start(at)
+    // After some checkpoints and a few milliseconds; every third at any moment, also before its first step.
+    const [steps, ms] = [1 + pick(FULL ? 2 : 5), pick(60)]
+    const kill = (after: number): void => void setTimeout(() => child.kill('SIGKILL'), after)
+    if (i % 3 === 2) kill(300 + 40 * pick(60))
+    const before = least
+    const watch = setInterval(() => {
+      if (newest(checkpoints) < before + steps) return
       clearInterval(watch)
-      assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
-      if (end.signal === 'SIGKILL') kills++
-      if (!existsSync(checkpoints)) continue
-      const { checkpoint, refused } = findCheckpoint(checkpoints)
-      assert.equal(refused, [])
-      assert.ok((checkpoint?.step ?? 0) >= least)
-      least = checkpoint?.step ?? 0
-      if (least % SLIDES !== 0) inside++
-    }
-    assert.ok(kills >= (FULL ? 10 : 2) && inside >= 1, `${kills} kills, ${inside} in the middle of an epoch`)
-    const rest = resultOf(await ended(start(at), undefined, 600))
-    assert.equal([rest.losses, rest.weightsSha256], [alone.losses, alone.weightsSha256])
-  },
-)
+      kill(ms)
+    }, 10)
+    const end = await ended(child, undefined, 600)
+    clearInterval(watch)
+    assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
+    if (end.signal === 'SIGKILL') kills++
+    if (!existsSync(checkpoints)) continue
+    const { checkpoint, refused } = findCheckpoint(checkpoints)
+    assert.equal(refused, [])
+    assert.ok((checkpoint?.step ?? 0) >= least)
+    least = checkpoint?.step ?? 0
+    if (least % SLIDES !== 0) inside++
+  }
+  assert.ok(kills >= (FULL ? 10 : 2) && inside >= 1, `${kills} kills, ${inside} in the middle of an epoch`)
+  const rest = resultOf(await ended(start(at), undefined, 600))
+  assert.equal([rest.losses, rest.weightsSha256], [alone.losses, alone.weightsSha256])
+})
 
 test.run()

@@ -22,7 +22,8 @@ import {
   train,
 } from '../../../src'
 import { openSlide, regionOf } from '../../../src/data/slides/slide'
-import { slides, type SlideOptions } from '../../../src/data/slides/slides'
+import { slides } from '../../../src/data/slides/slides'
+import type { SlideOptions } from '../../../src/data/slides/slideoptions'
 import { tiffPyramid } from '../../../src/data/slides/tiff'
 import { otsu } from '../../../src/data/slides/tissue'
 import type { Data } from '../../../src/data/data'

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { isSlide, slides } from '../../../src/data/slides/slides'
+import { isSlide } from '../../../src/data/slides/foundslides'
+import { slides } from '../../../src/data/slides/slides'
 import { openSlide, regionOf } from '../../../src/data/slides/slide'
 
 const fixtures = join(__dirname, '../../fixtures/zarr')
