@@ -10,7 +10,7 @@ import type { NewOptions } from './new'
 import type { PlanOptions } from './plan'
 import type { PredictCommandOptions } from './predict'
 import type { StagingOptions } from './stage'
-import type { TrainCommandOptions } from './train'
+import type { TrainCommandOptions } from './trainoptions'
 import type { ViewCommandOptions } from './view'
 
 /** A list, or one element. A size is one text, and losses with weights are one text. */

@@ -21,7 +21,9 @@ import { readingModel } from './modelreads'
 import type { Done, Output } from './output'
 import { Sparkline } from './progress'
 import { searching } from './trial'
-import { prepared, type TrainCommandOptions, withClasses, withSets } from './train'
+import { prepared } from './trainprepared'
+import type { TrainCommandOptions } from './trainoptions'
+import { withClasses, withSets } from './train'
 
 export interface LrFindOptions extends TrainCommandOptions {
   readonly rates?: number

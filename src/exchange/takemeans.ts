@@ -2,7 +2,7 @@
 // gathers the places of each window, masks those beyond its end, adds them one by one and divides by their number. In: the current node. Out: the layer,
 // or the windows so far; false if the node is no part of a pool. Invariant: each place of a window is added exactly once.
 import { adaptiveAvgPool } from '../../dsl'
-import { meansOf } from './inference'
+import { meansOf } from './writesizes'
 import { numbersOf } from './read'
 import { axesOf, near, positive, type Reading, refuse } from './reading'
 import type { Meaning, Weight } from './symbols'

@@ -1,0 +1,170 @@
+// Attention, trained values and global responses as ONNX nodes.
+import { distances } from '../../staging/ops/attention'
+import type { Dims } from './nodes'
+import { flatDims, imageDims, type Inference, onImage, type Write } from './writing'
+
+/** A trained value that is added, as [C,1,1] or [C,H,W]; flat, as [C]. */
+export const shift: Write = (at, op) => {
+  const [x, p] = op.ins
+  const out = op.outs[0]!
+  const c = at.value(x!).shape[1]!
+  const own = at.image(p!)
+  if (at.areFlat([x!])) {
+    const line = op.attrs['elements'] === 1 ? at.nodes.add('Reshape', [own, at.nodes.ints(c)], [c]) : own
+    return at.is(out, { flat: at.nodes.add('Add', [at.flat(x!), line], flatDims(at.value(out))) })
+  }
+  const added = op.attrs['elements'] === 1 ? own : at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [c, 1, 1])
+  const dims = imageDims(at.value(out))
+  return at.is(out, { image: at.nodes.add('Add', [at.image(x!), added], dims) })
+}
+
+export const turnPixels: Write = onImage((at, x, dims, { ins }) => {
+  const [, c, h, w] = at.value(ins[0]!).shape as [number, number, number, number]
+  const rows = at.nodes.add('Reshape', [x, at.nodes.ints(0, c, h * w)], ['batch', c, h * w])
+  const turned = at.nodes.add('Transpose', [rows], ['batch', h * w, c], { perm: [0, 2, 1] })
+  return at.nodes.add('Unsqueeze', [turned, at.nodes.ints(2)], dims)
+})
+
+/** The root of the sum, which is all that `response` reads. */
+export const squareSums: Write = onImage((at, x, dims) =>
+  at.nodes.add('ReduceL2', [x, at.nodes.ints(2, 3)], dims, { keepdims: 1 }),
+)
+
+export const response: Write = onImage((at, norms, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const [, c] = at.value(ins[0]!).shape as [number, number]
+  const mean = nodes.add('ReduceMean', [norms, nodes.ints(1)], ['batch', 1, 1, 1], { keepdims: 1 })
+  const ratio = nodes.add('Div', [norms, nodes.add('Add', [mean, nodes.scalar(attrs['eps']!)], ['batch', 1, 1, 1])], dims)
+  const weight = nodes.add('Unsqueeze', [at.image(ins[1]!), nodes.ints(1, 2)], [c, 1, 1])
+  return nodes.add('Add', [nodes.add('Mul', [ratio, weight], dims), nodes.scalar(1)], dims)
+})
+
+interface Windows {
+  readonly heads: number
+  readonly headFirst: number
+  readonly windowH: number
+  readonly windowW: number
+  readonly grid: number
+  readonly shiftH: number
+  readonly shiftW: number
+  readonly biased: number
+  readonly scale: number
+}
+
+/** An image rolled by some rows and columns: the last ones come first. */
+const rolled = (at: Inference, x: string, dims: Dims, by: readonly [number, number]): string =>
+  [2, 3].reduce((image, axis, i) => {
+    const extent = dims[axis] as number
+    const cut = (((by[i]! % extent) + extent) % extent) as number
+    if (cut === 0) return image
+    const part = (from: number, to: number): string =>
+      at.nodes.add(
+        'Slice',
+        [image, at.nodes.ints(from), at.nodes.ints(to), at.nodes.ints(axis)],
+        dims.map((d, j) => (j === axis ? to - from : d)),
+      )
+    return at.nodes.add('Concat', [part(extent - cut, extent), part(0, extent - cut)], dims, { axis })
+  }, x)
+
+/** 0 for pairs of tokens of one side of a rolled image, a large negative number for others: [groups, 1, tokens, tokens]. */
+export const sidesOf = (
+  a: Pick<Windows, 'windowH' | 'windowW' | 'shiftH' | 'shiftW'>,
+  h: number,
+  w: number,
+): readonly number[] => {
+  const tokens = Array.from({ length: a.windowH * a.windowW }, (_, i) => [Math.floor(i / a.windowW), i % a.windowW] as const)
+  const groups = Array.from({ length: (h / a.windowH) * (w / a.windowW) }, (_, g) => {
+    const [top, left] = [Math.floor(g / (w / a.windowW)) * a.windowH, (g % (w / a.windowW)) * a.windowW]
+    return tokens.map(([y, x]) => 2 * Number(top + y >= h - a.shiftH) + Number(left + x >= w - a.shiftW))
+  })
+  return groups.flatMap((sides) => sides.flatMap((q) => sides.map((k) => (q === k ? 0 : -1e30))))
+}
+
+/** The scores' bias from the table: [heads, tokens, tokens]. */
+const tableBias = (at: Inference, table: string, a: Windows): string => {
+  const { nodes } = at
+  const n = a.windowH * a.windowW
+  const places = nodes.ints(...distances([a.windowH, a.windowW]))
+  const rows = nodes.add('Gather', [table, places], [n * n, a.heads], { axis: 0 })
+  const pairs = nodes.add('Reshape', [rows, nodes.ints(n, n, a.heads)], [n, n, a.heads])
+  return nodes.add('Transpose', [pairs], [a.heads, n, n], { perm: [2, 0, 1] })
+}
+
+/** Queries, keys and values as [B, groups, heads, tokens, channels], their products, and the way back. */
+export const attention: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const a = attrs as unknown as Windows
+  const [, c, h, w] = dims as readonly ['batch', number, number, number]
+  const [head, n, down, across] = [c / a.heads, a.windowH * a.windowW, h / a.windowH, w / a.windowW]
+  const image = rolled(at, x, ['batch', 3 * c, h, w], [-a.shiftH, -a.shiftW])
+  const channels = a.headFirst === 1 ? [a.heads, 3, head] : [3, a.heads, head]
+  const places = a.grid === 1 ? [a.windowH, down, a.windowW, across] : [down, a.windowH, across, a.windowW]
+  const cut = nodes.add('Reshape', [image, nodes.ints(0, ...channels, ...places)], ['batch', ...channels, ...places])
+  const [part, own] = a.headFirst === 1 ? [2, 1] : [1, 2]
+  const [groups, tokens] =
+    a.grid === 1
+      ? [
+          [5, 7],
+          [4, 6],
+        ]
+      : [
+          [4, 6],
+          [5, 7],
+        ]
+  const turned = nodes.add('Transpose', [cut], [3, 'batch', down, across, a.heads, a.windowH, a.windowW, head], {
+    perm: [part, 0, ...groups, own, ...tokens, 3],
+  })
+  const all = nodes.add(
+    'Reshape',
+    [turned, nodes.ints(3, 0, down * across, a.heads, n, head)],
+    [3, 'batch', down * across, a.heads, n, head],
+  )
+  const rows: Dims = ['batch', down * across, a.heads, n, head]
+  const [q, k, v] = [0, 1, 2].map((i) => nodes.add('Gather', [all, nodes.index(i)], rows, { axis: 0 })) as [
+    string,
+    string,
+    string,
+  ]
+  const pairs: Dims = ['batch', down * across, a.heads, n, n]
+  const turnedKeys = nodes.add('Transpose', [k], ['batch', down * across, a.heads, head, n], { perm: [0, 1, 2, 4, 3] })
+  const products = nodes.add('Mul', [nodes.add('MatMul', [q, turnedKeys], pairs), nodes.scalar(a.scale)], pairs)
+  const biased = a.biased === 1 ? nodes.add('Add', [products, tableBias(at, at.image(ins[1]!), a)], pairs) : products
+  const masked =
+    a.shiftH + a.shiftW > 0 ? nodes.add('Add', [biased, nodes.tensor(sidesOf(a, h, w), [down * across, 1, n, n])], pairs) : biased
+  const y = nodes.add('MatMul', [nodes.add('Softmax', [masked], pairs, { axis: -1 }), v], rows)
+  const split = nodes.add(
+    'Reshape',
+    [y, nodes.ints(0, down, across, a.heads, a.windowH, a.windowW, head)],
+    ['batch', down, across, a.heads, a.windowH, a.windowW, head],
+  )
+  const back = nodes.add('Transpose', [split], ['batch', a.heads, head, ...places], {
+    perm: a.grid === 1 ? [0, 3, 6, 4, 1, 5, 2] : [0, 3, 6, 1, 4, 2, 5],
+  })
+  return rolled(at, nodes.add('Reshape', [back, nodes.ints(0, c, h, w)], dims), dims, [a.shiftH, a.shiftW])
+})
+
+/** Queries, and keys and values, as [B, heads, pixels, channels], and their products. */
+export const attend: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const [heads, headFirst, scale] = [attrs['heads']!, attrs['headFirst'] === 1, attrs['scale']!]
+  const [, c, h, w] = dims as readonly ['batch', number, number, number]
+  const [, , keyH, keyW] = at.value(ins[1]!).shape as readonly [number, number, number, number]
+  const [head, n, m] = [c / heads, h * w, keyH * keyW]
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, heads, head, n)], ['batch', heads, head, n])
+  const q = nodes.add('Transpose', [cut], ['batch', heads, n, head], { perm: [0, 1, 3, 2] })
+  const channels = headFirst ? [heads, 2, head] : [2, heads, head]
+  const pairs = nodes.add('Reshape', [at.image(ins[1]!), nodes.ints(0, ...channels, m)], ['batch', ...channels, m])
+  const [k, v] = [0, 1].map((i) =>
+    nodes.add('Gather', [pairs, nodes.index(i)], ['batch', heads, head, m], { axis: headFirst ? 2 : 1 }),
+  ) as [string, string]
+  const products = nodes.add(
+    'Mul',
+    [nodes.add('MatMul', [q, k], ['batch', heads, n, m]), nodes.scalar(scale)],
+    ['batch', heads, n, m],
+  )
+  const shares = nodes.add('Softmax', [products], ['batch', heads, n, m], { axis: -1 })
+  const values = nodes.add('Transpose', [v], ['batch', heads, m, head], { perm: [0, 1, 3, 2] })
+  const y = nodes.add('MatMul', [shares, values], ['batch', heads, n, head])
+  const turned = nodes.add('Transpose', [y], ['batch', heads, head, n], { perm: [0, 1, 3, 2] })
+  return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
+})
