@@ -1,292 +1,112 @@
 // Each command's arguments and options, and its function. In: a command that has its name. Out: the same with its options. Invariant: the modules of
 // a command are loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
-import * as E from 'fp-ts/Either'
 import { FORMS, MODES } from '../../dsl/prediction'
-import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
-import { PREDICTING } from '../../staging/planner/predicting'
-import { AUGMENT_WORDS, FITS, TAKINGS } from '../data/augment'
+import { AUGMENT_WORDS } from '../data/augment'
+import { METRICS } from '../predict/metricnames'
+import { FORMATS } from '../predict/outputs'
+import { ENGINES } from '../ranks/engine'
+import { scheduleNames } from '../train/schedules'
 import { type CommandName, COMMANDS } from './commands'
+import {
+  BAGS,
+  BANDS,
+  BLOCKS,
+  CANVAS,
+  DEPTH,
+  FIT,
+  IMAGES,
+  LAYOUT,
+  LEVEL,
+  MEAN,
+  MICRONS,
+  NORM,
+  OWN_FIT,
+  SKIP_DAMAGED,
+  STD,
+  STRICT_DATA,
+  TILE_SIZE,
+  TISSUE,
+  WORKERS,
+} from './dataflags'
 import { described } from './help'
 import {
-  canvasOption,
   budgetsOption,
   choiceOption,
   countOption,
-  depthOption,
-  DEPTHS,
   durationOption,
-  pixelsOption,
-  LAYOUTS,
   listOption,
   needingValues,
-  option,
+  PARTS,
+  pixelsOption,
   positiveOption,
-  realOption,
-  repeated,
   scheduleOption,
   sizeOption,
-  threadsOption,
-  PARTS,
 } from './options'
-import { FORMATS } from '../predict/outputs'
-import { isMetricName, METRICS, type MetricName } from '../predict/metricnames'
-import { unknownName } from '../errors/errors'
-import type { Measuring } from '../machine/localmachine'
-import { ALGORITHMS, MEASURING, PRECISIONS } from '../machine/localmachine'
-import { ENGINES } from '../ranks/engine'
-import { NORMS, SHARDS } from '../../staging/graph/machine'
-import { MEASURED, NETWORKS } from '../../staging/sim/networks'
-import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
-import { LOSS_FLAGS, OWN_FLAGS } from './own'
-import { TEMPLATES, templateNames } from './templates'
+import { LOSS_FLAGS } from './own'
+import {
+  BUDGET,
+  CLASSES,
+  CLASSES_READ,
+  flagged,
+  forwardOptions,
+  listing,
+  measuring,
+  metricOption,
+  MODEL,
+  MODEL_OR_RECIPE,
+  modelOptions,
+  names,
+  NETWORK,
+  planningOptions,
+  PRECISION,
+  SHARD,
+  sizeOptions,
+  THREADS,
+  tierOptions,
+  WEIGHTS,
+  weightsOptions,
+} from './sharedflags'
+import { templateNames, TEMPLATES } from './templates'
 
 /** The functions of commands, each with its own modules. */
 const check = () => require('./check') as typeof import('./check')
+
 const compare = () => require('./compare') as typeof import('./compare')
+
 const completion = () => require('./completion') as typeof import('./completion')
+
 const fits = () => require('./fits') as typeof import('./fits')
+
 const exchange = () => require('./exchange') as typeof import('./exchange')
+
 const evaluate = () => require('./evaluate') as typeof import('./evaluate')
+
 const doctor = () => require('./doctor') as typeof import('./doctor')
+
 const models = () => require('./models') as typeof import('./models')
+
 const newly = () => require('./new') as typeof import('./new')
+
 const plan = () => require('./plan') as typeof import('./plan')
+
 const predict = () => require('./predict') as typeof import('./predict')
+
 const checked = () => require('./beside') as typeof import('./beside')
+
 const runs = () => require('./runs') as typeof import('./runs')
+
 const finding = () => require('./lrfind') as typeof import('./lrfind')
+
 const setup = () => require('./setup') as typeof import('./setup')
+
 const train = () => require('./train') as typeof import('./train')
+
 const verify = () => require('./verify') as typeof import('./verify')
+
 const view = () => require('./view') as typeof import('./view')
-const names = () => require('./names') as typeof import('./names')
-
-// ---------------------------------------------------------------- what several take
-
-const sizeOptions = (c: Command): Command =>
-  c
-    .option('--image <size>', 'image size in pixels: 512, or height x width: 509x389', pixelsOption('--image'))
-    .option('--batch <n>', 'images per step', countOption('--batch'))
-
-/** For a network of the zoo. */
-const CLASSES = [
-  '--classes <n>',
-  'number of classes of a zoo network (default: that of the data, else of the network)',
-  countOption('--classes'),
-] as const
-/** For a command that reads weights. */
-const CLASSES_READ = [CLASSES[0], 'number of classes of a zoo network (default: that of --weights)', CLASSES[2]] as const
-
-const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
-  flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
-
-const modelOptions = (c: Command): Command =>
-  flagged(sizeOptions(c), OWN_FLAGS).option(
-    '--algorithms <choice>',
-    `kernels: ${ALGORITHMS.join(', ')} (default measured)`,
-    choiceOption('--algorithms', ALGORITHMS),
-  )
-
-const measuring = (c: Command, usual: Measuring): Command =>
-  c.option(
-    '--measure <when>',
-    `measure unknown call times first, or estimate them now and measure while runs execute (default ${usual})`,
-    choiceOption('--measure', MEASURING),
-  )
-
-const BUDGET = ['--budget <size>', 'hard limit on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
-
-/** The options of a plan that trains nothing. */
-const forwardOptions = (c: Command): Command =>
-  tierOptions(
-    measuring(
-      c
-        .option(BUDGET[0], `${BUDGET[1]} (default: all device memory)`, BUDGET[2])
-        .option(
-          '--strategy <name>',
-          `planning method: ${PREDICTING.join(', ')} (default auto)`,
-          choiceOption('--strategy', PREDICTING),
-        )
-        .option(
-          '--algorithms <choice>',
-          `kernels: ${ALGORITHMS.join(', ')} (default measured)`,
-          choiceOption('--algorithms', ALGORITHMS),
-        ),
-      'while',
-    )
-      .option('--device <name>', 'device to run on: cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
-      .option(
-        '--precision <name>',
-        'stored type of activations: fp32, bf16, fp16, tf32 (default fp32; tf32 on cuda)',
-        choiceOption('--precision', PRECISIONS),
-      )
-      .option('--threads <n>', 'threads of the cpu device (default: all cores)', countOption('--threads')),
-  )
-
-const SPILL = [
-  '--spill <where>',
-  'folder for swapped values that exceed --host-memory, or ram for no disk (default ram)',
-] as const
-/** The place of values away from the device. */
-const tierOptions = (c: Command): Command =>
-  c
-    .option(...SPILL)
-    .option(
-      '--host-memory <size>',
-      'limit on host memory for swapped values; the rest spills (default: all free memory; on cpu 0 for auto or with --spill)',
-      sizeOption('--host-memory'),
-    )
-    .option(
-      '--spill-writes-per-step <size>',
-      'limit on bytes that a step writes to the spill disk (default: a rate that does not wear out the disk)',
-      sizeOption('--spill-writes-per-step'),
-    )
-
-const WEIGHTS = 'weights file with PyTorch names (safetensors or torch.save), or the name of a network with published weights'
-/** Which of a weights file's tensors become which of the model's. */
-const weightsOptions = (c: Command, file: string): Command =>
-  c
-    .option('--weights <file>', file)
-    .option('--weights-skip <pattern>', "do not load model weights that match, e.g. 'fc.*' (repeatable)", repeated)
-    .option('--weights-strip <prefix>', "remove this prefix from names in the file, e.g. 'module.' (repeatable)", repeated)
-
-const FIT = [
-  '--fit <how>',
-  `how to resize images to the model size: ${FITS.join(', ')} (default cover)`,
-  choiceOption('--fit', FITS),
-] as const
-const OWN_FIT = [
-  '--fit <how>',
-  `how to resize image files: ${TAKINGS.join(', ')}; own keeps the size of each (default: as in training, or cover)`,
-  choiceOption('--fit', TAKINGS),
-] as const
-const IMAGES = ['--images <folder>', 'folder of the images of COCO annotations (default: that of the .json file)'] as const
-const LAYOUT = [
-  '--layout <order>',
-  `layout of arrays in data files: ${LAYOUTS.join(', ')} (default nchw)`,
-  choiceOption('--layout', LAYOUTS),
-] as const
-const MEAN = [
-  '--mean <a,b>',
-  'numbers subtracted from the channels of inputs; bytes are first divided by 255 (default: those of the weights, or none)',
-  listOption(realOption('--mean')),
-] as const
-const STD = [
-  '--std <a,b>',
-  'divisors of the channels of inputs, after --mean (default: those of the weights, or none)',
-  listOption(positiveOption('--std')),
-] as const
-const DEPTH = [
-  '--depth <bits>',
-  `bits per number of an image: ${DEPTHS.join(', ')} (default: those of the weights, or 8)`,
-  depthOption,
-] as const
-const LEVEL = [
-  '--level <n>',
-  'level of the pyramid of slides, 0 is the finest (default 0 for .svs files; other files are images without it)',
-  countOption('--level', 0),
-] as const
-const MICRONS = [
-  '--microns <size>',
-  'microns per pixel of slides, instead of --level: the nearest level of each slide, within 10 %',
-  positiveOption('--microns'),
-] as const
-const TILE_SIZE = [
-  '--tile-size <side>',
-  'each tile of this side of each slide is a sample (default: whole slides)',
-  countOption('--tile-size'),
-] as const
-const TISSUE = [
-  '--tissue <share>',
-  'least share of tissue in a tile of --tile-size: 0.25; other tiles are left out (default: all tiles)',
-  positiveOption('--tissue'),
-] as const
-const BLOCKS = [
-  '--blocks <side>',
-  'pixels of blocks of this side without tissue become 0, for networks of masked() (default: pixels stay)',
-  countOption('--blocks'),
-] as const
-const CANVAS = [
-  '--canvas <size>',
-  'size of each sample: a smaller slide is at its top left, and the rest is 0, for networks of masked(): 8192, height x width, or auto for the smallest that holds all slides (default: the size of each slide)',
-  canvasOption,
-] as const
-const BAGS = [
-  '--bags',
-  'each folder that holds slides is one sample, --data itself included (default: the folders below class folders are)',
-] as const
-const NETWORK = [
-  '--network <name>',
-  `network between ranks, for predicted times: ${NETWORKS.join(', ')}, or ${MEASURED} (default: ${MEASURED} under mpirun or srun, else none)`,
-  choiceOption('--network', [...NETWORKS, MEASURED]),
-] as const
-const BANDS = [
-  '--bands <n>',
-  'number of row bands per image, one per rank; more ranks share the batch (default 1)',
-  countOption('--bands'),
-] as const
-const NORM = [
-  '--norms <of>',
-  'batch norm statistics over the whole batch, or local: per rank (default whole)',
-  choiceOption('--norms', NORMS),
-] as const
-const SHARD = [
-  '--shard <what>',
-  'shard across ranks: none, optimizer (its state), gradients (and the state) (default: none, if memory allows)',
-  choiceOption('--shard', SHARDS),
-] as const
-const STRICT_DATA = [
-  '--strict-data',
-  'refuse data that would be left out: other file types, nested folders, unreadable files',
-] as const
-const SKIP_DAMAGED = [
-  '--skip-damaged',
-  'leave out image files and slides that cannot be decoded, with a note; each file is decoded once before the run (default: an error)',
-] as const
-const WORKERS = [
-  '--workers <n>',
-  'threads that decode images (default: half the cores, at most 4)',
-  countOption('--workers', 0),
-] as const
-
-const THREADS = ['--threads <n>', 'threads of the cpu device (default: all cores)', threadsOption] as const
-const PRECISION = [
-  '--precision <name>',
-  'stored type of activations: fp32, bf16 (cuda and some processors), fp16 (with a loss scale), tf32 (cuda) (default fp32; tf32 on cuda)',
-  choiceOption('--precision', PRECISIONS),
-] as const
-const planningOptions = (c: Command): Command =>
-  tierOptions(modelOptions(c))
-    .option(...CLASSES)
-    .option(BUDGET[0], `${BUDGET[1]} (default: all device memory)`, BUDGET[2])
-    .option('--strategy <name>', 'planning method, e.g. auto, tiled, in-core (default auto)')
-    .option(
-      '--effort <time>',
-      'about this processor time for the search of auto: 1s, 30s (default 5s); counted as work, for the same plan everywhere',
-      durationOption('--effort'),
-    )
-    .option(
-      '--allocator <name>',
-      `simulate another allocator on the plan: ${ALLOCATORS.join(', ')} (default pages, the one that runs)`,
-    )
-    .option(...THREADS)
-    .option(...PRECISION)
-    .option('--throttle <size>', 'imitate a slower link: bytes per second in each direction', sizeOption('--throttle', 1))
-
-/** `top3` and others like it are no list. */
-const metricOption = option(E.fromPredicate(isMetricName, (text) => unknownName('metric', text, METRICS))) as (
-  text: string,
-) => MetricName
-
-const MODEL = ['<model>', "a zoo network (see 'spillway models') or a TypeScript file"] as const
-/** A command with weights of a zoo network needs no model: the weights name it. */
-const MODEL_OR_RECIPE = ['[model]', `${MODEL[1]} (default: the zoo network that --weights names)`] as const
-const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
-
-// ---------------------------------------------------------------- each of them
 
 type Declare = (c: Command, run: Runner) => Command
 
