@@ -283,27 +283,35 @@ const IN_VAIN = 4
 
 const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
 const mostOf = ({ pages }: Within): number => Math.max(...mapped(pages, (p) => p.likely))
-/** The fewest rows of tiles within a number of pages; the most possible ones if none are. */
-const rowsWithin = ({ most, pages }: Grids, W: number, limit: number): number => {
-  let [lo, hi] = [1, most.H]
+
+/** The fewest rows of tiles, at most `most`, within a number of pages. More rows need no more pages. */
+const rowsWithin = ({ most: { B }, pages }: Grids, W: number, most: number, limit: number): number | undefined => {
+  const fits = (H: number): boolean => pages({ B, H, W }).likely <= limit
+  if (most < 1 || !fits(most)) return undefined
+  let [lo, hi] = [1, most]
   while (lo < hi) {
     const middle = (lo + hi) >> 1
-    if (pages({ B: most.B, H: middle, W }).likely <= limit) hi = middle
+    if (fits(middle)) hi = middle
     else lo = middle + 1
   }
   return lo
 }
 
+/** Columns of tiles: powers of two. */
+const columnsOf = ({ most }: Grids): readonly number[] =>
+  Array.from({ length: 1 + Math.floor(Math.log2(most.W)) }, (_, k) => 2 ** k)
+
+/** The grid of fewest tiles within a number of pages; if none is, the one of fewest pages. More columns pay only with fewer tiles. */
 const gridWithin = (loop: Grids, limit: number): Grid => {
-  if (loop.pages(UNTILED).likely <= limit) return UNTILED
-  let best = UNTILED
-  const fits = (g: Grid): boolean => loop.pages(g).likely <= limit
-  for (let W = 1; W <= loop.most.W; W *= 2) {
-    const grid = { B: loop.most.B, H: rowsWithin(loop, W, limit), W }
-    const isBetter = fits(grid)
-      ? !fits(best) || tilesOf(grid) < tilesOf(best)
-      : !fits(best) && loop.pages(grid).likely < loop.pages(best).likely
-    if (isBetter) best = grid
+  const { most, pages } = loop
+  if (pages(UNTILED).likely <= limit) return UNTILED
+  let best: Grid | undefined
+  for (const W of columnsOf(loop)) {
+    const fewer = best ? Math.ceil((best.H * best.W) / W) - 1 : most.H
+    const H = rowsWithin(loop, W, Math.min(most.H, fewer), limit)
+    if (H !== undefined) best = { B: most.B, H, W }
   }
-  return best
+  if (best) return best
+  const smallest = mapped(columnsOf(loop), (W): Grid => ({ B: most.B, H: most.H, W }))
+  return [UNTILED, ...smallest].reduce((a, b) => (pages(b).likely < pages(a).likely ? b : a))
 }
