@@ -21,6 +21,24 @@ export const damageIn = async (look: () => Promise<unknown>): Promise<SpillwayEr
   }
 }
 
+/** Files that are decoded at a time: the decoder has four threads. */
+const AT_ONCE = 4
+
+/** The errors of the damaged ones of some samples, by their files and in their order. */
+export const damageAmong = async <A>(
+  all: readonly A[],
+  fileOf: (sample: A) => string,
+  look: (sample: A) => Promise<unknown>,
+): Promise<Damaged> => {
+  const errors: (SpillwayError | undefined)[] = new Array(all.length)
+  let next = 0
+  const looking = async (): Promise<void> => {
+    for (let i = next++; i < all.length; i = next++) errors[i] = await damageIn(() => look(all[i]!))
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, looking))
+  return new Map(all.flatMap((sample, i) => (errors[i] ? [[fileOf(sample), errors[i]] as const] : [])))
+}
+
 /** Decodes the image and the mask of a sample. */
 const decoded = async ({ image, mask }: NamedFiles, limits: Limits): Promise<void> => {
   const size = await sizeOf(image, limits)
@@ -58,16 +76,15 @@ export const faultInHeads = async ({
   return undefined
 }
 
-/** Decodes all images and masks, one after the other. */
+/** Decodes all images and masks. */
 export const damagedImages = async ({ path, images, depth = 8, mostPixels = MOST_PIXELS }: Images): Promise<Damaged> => {
   const named = namedFilesAt(path, images)
   if (isLeft(named)) throw new SpillwayException(named.left)
-  const damaged = new Map<string, SpillwayError>()
-  for (const files of named.right) {
-    const error = await damageIn(() => decoded(files, { depth, mostPixels }))
-    if (error) damaged.set(files.image, error)
-  }
-  return damaged
+  return damageAmong(
+    named.right,
+    ({ image }) => image,
+    (files) => decoded(files, { depth, mostPixels }),
+  )
 }
 
 /** Facts about the files of a data set that a look at them has found. */

@@ -4,9 +4,9 @@ import { statSync } from 'node:fs'
 import { dirname, relative } from 'node:path'
 import { known } from '../../../staging/core/known'
 import { path as isPath, valueText } from '../../../staging/core/values'
-import { errorText, type SpillwayError } from '../../errors/errors'
+import { errorText } from '../../errors/errors'
 import { augmentProblem } from '../augment'
-import { damageIn } from '../damaged'
+import { damageAmong } from '../damaged'
 import type { Damaged } from '../found'
 import { LIST } from '../lists'
 import { type Found, type FoundAll, foundAt } from './foundslides'
@@ -36,19 +36,17 @@ const intactOf = (path: string, found: readonly Found[], damaged: Damaged): read
 
 export const NO_DAMAGE: Damaged = new Map()
 
-/** Decodes all slides and masks of a path, one after the other. Returns the errors of the damaged ones, by the file of the slide. */
-export const damagedAt = async (path: string, o: SlideOptions): Promise<Damaged> => {
-  const damaged = new Map<string, SpillwayError>()
-  for (const one of checkedFound(path, o).found) {
-    const error = await damageIn(async () => {
+/** Decodes all slides and masks of a path. Returns the errors of the damaged ones, by the file of the slide. */
+export const damagedAt = async (path: string, o: SlideOptions): Promise<Damaged> =>
+  damageAmong(
+    checkedFound(path, o).found,
+    ({ file }) => file,
+    async (one) => {
       const { slide, mask } = opened(o)(one)
       await decodeAll(slide)
       if (mask) await decodeAll(mask)
-    })
-    if (error) damaged.set(one.file, error)
-  }
-  return damaged
-}
+    },
+  )
 
 /** The files of a path, with checked options. */
 const checkedFound = (path: string, o: SlideOptions): FoundAll => {
