@@ -53,7 +53,7 @@ export const ablation: Experiment = {
     'Every option of every planner, switched off alone. The numbers are the step relative to its in-core compute on `v100-pcie-16g`, at shares of the in-core memory, and the least share that works. A dash means that no plan fits. A planner tries several settings and takes the best by simulation. So most switches cost little if another setting is as good, and much if it is the only one.',
     'The most valuable heuristics:\n' +
       '\n' +
-      '- `auto`: swapping and recomputing together (1.10 instead of 1.17 at a third of resnet50), and tiles if no norm prevents them (vgg16 works in 0.145 of its memory instead of 0.66);\n' +
+      '- `auto`: moves of recomputation (1.07 with them and 1.23 without at a third of resnet50), and tiles (vgg16-features works in 0.03 of its memory, strategies that move whole values need 0.66);\n' +
       '- `tiled`: the price of values between segments, and joining segments;\n' +
       '- `swap:window`: no redundant moves;\n' +
       '- `swap:fractional`: gaps between any two uses, for its least memory.',
