@@ -57,7 +57,7 @@ export const ablation: Experiment = {
       '- `tiled`: the price of values between segments, and joining segments;\n' +
       '- `swap:window`: no redundant moves;\n' +
       '- `swap:fractional`: gaps between any two uses, for its least memory.',
-    'Depth-first order changes hardly anything, because the modules of the networks are written branch by branch. resnet50 works in less memory without it. Grouping swaps in helps `hybrid:tflms` only on densenet121. Lower thresholds never help.',
+    'Depth-first order changes hardly anything, because the modules of the networks are written branch by branch. resnet50 works in less memory without it. Grouping swaps in changes no step here, and lower thresholds never help.',
   ],
   parts: NETWORKS.map((n) =>
     part(
