@@ -36,8 +36,8 @@ export const unsqueeze: Lower = (l) => {
 
 export const squeeze: Lower = (l) => {
   const sizes = l.sizes('self')
-  const asked = l.list('dim')?.map((a) => (a < 0 ? a + sizes.length : a)) ?? sizes.map((_, i) => i)
-  const axes = asked.filter((a) => sizes[a] === 1)
+  const named = l.list('dim')?.map((a) => (a < 0 ? a + sizes.length : a)) ?? sizes.map((_, i) => i)
+  const axes = named.filter((a) => sizes[a] === 1)
   if (axes.length === 0) return l.same('self')
   if (axes.includes(l.batchAxis('self') ?? -1)) fault('it removes the dimension of the batch; allowed: others')
   l.moves('self', (batch) => batch - axes.filter((a) => a < batch).length)

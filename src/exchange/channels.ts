@@ -10,7 +10,7 @@ import type { Step } from './ways'
 interface Steps {
   readonly steps: readonly Step[]
   shape(step: number): Shape
-  once(what: string, from: number, make: () => number): number
+  once(name: string, from: number, make: () => number): number
   layer(layer: Net, from: number): number
   meeting(kind: 'product', ins: readonly number[], shape: Shape): number
   joined(ins: readonly number[], shapeOf: () => Shape): number

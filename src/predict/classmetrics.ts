@@ -32,8 +32,8 @@ const LISTS: Readonly<Record<(typeof OF_CLASSES)[number], string | undefined>> =
   confusion: undefined,
 }
 
-const listOf = (what: string, { hits, given, labelled }: Sums): readonly number[] =>
-  Array.from(hits, (h, c) => PER_CLASS[what]!(h, given[c]!, labelled[c]!))
+const listOf = (measure: string, { hits, given, labelled }: Sums): readonly number[] =>
+  Array.from(hits, (h, c) => PER_CLASS[measure]!(h, given[c]!, labelled[c]!))
 
 /** Classes that are nowhere have no number. */
 export const meanOf = (list: readonly number[]): number => {

@@ -62,9 +62,9 @@ const checkedFound = (path: string, o: SlideOptions): FoundAll => {
 }
 
 /** The opened slides of a path, without the damaged ones. */
-export const openedAt = (path: string, asked: SlideOptions, damaged: Damaged) => {
-  const { found: all, classes } = checkedFound(path, asked)
-  const { skipDamaged: _, ...o } = asked
+export const openedAt = (path: string, given: SlideOptions, damaged: Damaged) => {
+  const { found: all, classes } = checkedFound(path, given)
+  const { skipDamaged: _, ...o } = given
   const errors = all.flatMap(({ file }) => damaged.get(file) ?? [])
   const found = errors.length === 0 ? all : intactOf(path, all, damaged)
   const notes = [
