@@ -16,7 +16,7 @@ import { lossNames } from '../staging/ops/loss'
 import type { AnyAttrs, CallShapes } from '../staging/ops/op'
 import { optimizerNames } from '../staging/ops/optimizer'
 import { findOp, opDef } from '../staging/ops/registry'
-import { callShapes } from '../staging/plan/expand'
+import { callShapes } from '../staging/plan/callcosts'
 
 const THREADS = 2
 /** Calls of each kind and way. */

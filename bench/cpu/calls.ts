@@ -2,7 +2,7 @@
 // timing of one in this process. Invariant: calls are timed on operands that the caches do not hold, as the profile times them.
 import { type AnyAttrs, type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import { callShapes } from '../../staging/plan/expand'
+import { callShapes } from '../../staging/plan/callcosts'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { nativeCall, type NativeCall } from '../../src/machine/operands'
 import { type Sample, sampleOf, timeKey, wayText } from '../../src/machine/timing'

@@ -6,7 +6,7 @@
 import { ROW_EXCHANGES } from '../../staging/graph/bands'
 import type { Link } from '../../staging/graph/machine'
 import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
-import { callShapes } from '../../staging/plan/expand'
+import { callShapes } from '../../staging/plan/callcosts'
 import type { Call, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import { timeKey, wayText } from './timing'

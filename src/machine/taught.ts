@@ -1,6 +1,6 @@
 // The known times of this machine's devices, and their learning. In: the addon, a number of threads, true to measure first. Out: timers over kept
 // profiles, and their use in plans. Invariant: one profile a process for each number of threads.
-import { callShapes } from '../../staging/plan/expand'
+import { callShapes } from '../../staging/plan/callcosts'
 import type { Link } from '../../staging/graph/machine'
 import type { Call, Plan } from '../../staging/plan/plan'
 import type { Native } from '../device/native'

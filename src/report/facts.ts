@@ -10,7 +10,7 @@ import { COLLECTIVES, ranksOf } from '../../staging/graph/ranks'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { isForNext } from '../../staging/plan/ahead'
-import { callShapes } from '../../staging/plan/expand'
+import { callShapes } from '../../staging/plan/callcosts'
 import { repeatedCalls } from '../../staging/plan/repeated'
 import {
   type Call,

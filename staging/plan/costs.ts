@@ -3,7 +3,7 @@
 import type { Choice, Costs } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import type { AnyAttrs, CallShapes } from '../ops/op'
-import { callShapes } from './expand'
+import { callShapes } from './callcosts'
 import type { Plan, RecordedCosts } from './plan'
 
 export type { Costs } from '../graph/machine'

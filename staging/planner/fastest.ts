@@ -130,10 +130,17 @@ class Search {
     return undefined
   }
 
-  /** The one that needs least of all that were offered. */
+  /** The candidate with the least memory of all that were offered. A list of millions of calls is dropped as soon as its pages are known. */
   get least(): Candidate | null {
-    for (const c of this.large.sort((a, b) => a.atLeast!.pages - b.atLeast!.pages))
-      if (c.atLeast!.pages < (this.smallest?.least ?? Infinity)) this.note(c)
+    this.large.sort((a, b) => b.atLeast!.pages - a.atLeast!.pages)
+    for (
+      let next = this.large.at(-1);
+      next && next.atLeast!.pages < (this.smallest?.least ?? Infinity);
+      next = this.large.at(-1)
+    ) {
+      this.large.pop()
+      this.note(next)
+    }
     return this.smallest
   }
 

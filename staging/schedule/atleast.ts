@@ -10,7 +10,7 @@ import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type 
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Homes, type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
 import { PART_PAGES } from '../memory/touches'
-import { tileScratch } from '../plan/expand'
+import { tileScratch } from '../plan/callcosts'
 import { type Grid, type Segment, type Slices, type Step, tilesOf } from '../plan/plan'
 import { type Access, type CallShapes, pointwise, touched } from '../ops/op'
 import { opDef } from '../ops/registry'
