@@ -78,7 +78,7 @@ const searched = (effort: Partial<Effort> = {}, improvers: readonly Improver[] =
 const AUTO: readonly Switch[] = [
   { words: 'with everything', method: undefined },
   { words: 'the search alone', method: searched() },
-  ...(['bits', 'tiles', 'loops', 'rooms', 'parameters'] as const).map((kind) => ({
+  ...(['bits', 'tiles', 'loops', 'reserves', 'parameters'] as const).map((kind) => ({
     words: `the search alone, without moves of ${kind}`,
     method: searched({ without: [kind] }),
   })),

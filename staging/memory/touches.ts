@@ -1,9 +1,9 @@
-// When the pages of each storage are touched. In: calls and places. Out: for each storage its parts (pages that
-// come and go together) and their stays. A stay is the hull of the calls of one segment that touch the part, or one run of calls that all do.
+// The calls that touch the pages of each storage. In: calls and places. Out: for each storage its parts (pages that are swapped together) and their
+// stays. A stay is the hull of the calls of one segment that touch the part, or one run of calls that all do.
 //
-// A storage that only untiled segments touch is one part; one that tiles touch in bands is cut into parts, so that bands
-// can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
-// by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
+// A storage that only untiled segments touch is one part. A storage that tiles touch in bands is cut into parts, so that bands can be swapped
+// separately. A row of values is cut where one value follows another. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0
+// and read by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
 import { mapped } from '../core/mapped'
 import type { Box } from '../core/box'
 import { pagesFor, pagesIn } from '../core/bytes'
@@ -30,12 +30,12 @@ export interface PageStays {
 /** A stay lasts through its segment, from the first touch to the last, or ends at a call without a touch. */
 export type StayRule = 'segment' | 'run'
 
-/** How large parts are: so that they are not too many, or so that little is held that no tile touches. */
+/** The size of parts. `usual`: few parts. `fine`: few pages are held that no tile touches. */
 export type Parts = 'usual' | 'fine'
 
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
 export const PART_PAGES = 2
-/** Parts that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
+/** The most parts of a value, and below of the small values. Without a limit, the time of planning would grow with the bytes of the values. */
 const MOST_PARTS = 1024
 /** If every page counts, a part is at most this share of a tile's touched pages, for any number of parts. */
 const BAND_SHARE = 1 / 8
@@ -84,8 +84,8 @@ const lastUpTo = (rising: readonly number[], n: number): number => {
 }
 
 /**
- * When the parts of a storage are touched. Parts side by side that have been touched alike share one history: where tiles are many and
- * parts small, most do, and their stays are made once.
+ * The touches of the parts of a storage. Adjacent parts with the same touches share one history, so their stays are made once. With many tiles and
+ * small parts, most parts do.
  */
 class Histories {
   /** The first parts of those that share one, from 0 on. */
@@ -135,7 +135,7 @@ class Histories {
     }
   }
 
-  /** Adds those that are touched, or all `forEver`. */
+  /** Adds the stays of all touched parts to `out`; with `forEver`, of all parts. */
   parts(storage: number, end: number, forEver: readonly Stay[] | undefined, out: PageStays[]): void {
     const { starts, from } = this
     for (let k = 0; k < from.length; k++) {
@@ -203,7 +203,7 @@ export const touches = (
   const tiled = tiledStorages(segments, calls, at)
   const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
   const histories = mapped(parts, (starts) => new Histories(starts, rule))
-  /** From call `first` to call `last`, through which it goes on beside others. */
+  /** A touch from call `first` to call `last`: a call that runs beside others lasts until it is joined. */
   const touch = (
     storage: number,
     lo: number,

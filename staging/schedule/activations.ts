@@ -1,6 +1,6 @@
-// The common part of swapping planners: the in-core step with stays of one kind or the other, its activations in order of production, and candidates
-// that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates. Invariant: an activation is a value that is made in the
-// forward pass and read again in the backward pass; its gap is the one between the two.
+// The common part of swapping planners: the in-core step with stays of either rule, its activations in order of production, and candidates that swap
+// some of them out. In: a graph and a machine. Out: layouts, orders, candidates. Invariant: an activation is a value that is made in the forward pass
+// and read again in the backward pass; its gap is the one between the two.
 import { mapped } from '../core/mapped'
 import { bytesOf, pagesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
@@ -13,17 +13,17 @@ import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
 import { canSwap, cutInto, leavingIn, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
 
-/** As in-core, a stay for every run of calls: pages may leave between any two uses. */
+/** In-core, with a stay for each run of calls: pages may be swapped out between any two uses. */
 export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine, { rule: 'run' }))
 
-/** The same, with values that live alike side by side. */
+/** The same, with values of similar lifetimes side by side. */
 export const eachUseRows = onceFor((graph, machine): Layout => packedAs(eachUseLayout(graph, machine), 'rows', 'run'))
 
 export interface Activation {
   readonly index: number
   readonly gap: number
   readonly pages: number
-  /** When its bytes are final, its last use in the forward pass is over, and the first in the backward pass begins. */
+  /** The calls at which its bytes are final, its last use in the forward pass ends, and its first use in the backward pass begins. */
   readonly made: Point
   readonly read: Point
   readonly needed: Point
@@ -35,7 +35,7 @@ export const turningPoint = (l: Layout): Point => {
   return p < 0 ? l.calls.length : p
 }
 
-/** In order of production. */
+/** The activations in order of production. */
 export const activationsOf = (l: Layout): readonly Activation[] => {
   const turn = turningPoint(l)
   return l.planned
@@ -48,7 +48,7 @@ export const activationsOf = (l: Layout): readonly Activation[] => {
     .sort((a, b) => a.made - b.made || a.index - b.index)
 }
 
-/** Which planned stays are of pages that a value lies on. */
+/** The planned stays of the pages on which a value lies. */
 export const indicesByValue = (l: Layout): ReadonlyMap<ValueId, readonly number[]> => {
   const byStorage = new Map<number, number[]>()
   l.planned.forEach((t, i) => {
@@ -66,7 +66,7 @@ export const indicesByValue = (l: Layout): ReadonlyMap<ValueId, readonly number[
   )
 }
 
-/** Which planned stays are of pages of these parts: they may be cut finer. */
+/** The planned stays of the pages of these parts, which may be cut finer. */
 export const indicesUnder = (l: Layout, parts: readonly PageStays[]): ReadonlySet<number> => {
   const chosen = new Map<number, PageStays[]>()
   for (const c of parts) chosen.set(c.storage, [...(chosen.get(c.storage) ?? []), c])
@@ -74,7 +74,7 @@ export const indicesUnder = (l: Layout, parts: readonly PageStays[]): ReadonlySe
   return new Set(l.planned.flatMap((t, i) => (isIn(t) ? [i] : [])))
 }
 
-/** These gaps leave, at times that the planner may choose. */
+/** Swaps these gaps, at times that the planner may choose. */
 export const swapping = (
   l: Layout,
   gaps: readonly { readonly index: number; readonly gap: number; readonly timing?: Timing }[],
@@ -92,14 +92,14 @@ export const swapping = (
   return mapped(l.planned, (t, i) => (of.has(i) ? leavingIn(t, t.kind, of.get(i)!) : t))
 }
 
-/** The same moves under any budget that admits them. */
+/** The same swaps for each sufficient budget. */
 export const always = (layout: Layout, planned: readonly PlannedStays[]): Candidate => ({
   layout,
   least: leastPages(planned, layout.calls.length),
   fit: () => planned,
 })
 
-/** The first k activations leave, k the least number that meets the budget. */
+/** Swaps out the first k activations, with the least k that meets the budget. */
 export const eager = (layout: Layout, order: readonly Activation[] = activationsOf(layout)): Candidate => {
   const first = (k: number): readonly PlannedStays[] => swapping(layout, order.slice(0, k))
   const need = (k: number): number => leastSwapping(layout.planned, layout.calls.length, order.slice(0, k))
@@ -121,7 +121,7 @@ export const eager = (layout: Layout, order: readonly Activation[] = activations
 /** The largest share of the latency in a part's time on the link. */
 const LATENCY_SHARE = 0.003
 
-/** Parts as small as the link's latency lets them be. */
+/** Parts as small as the latency of the link allows. */
 export const cutForLink = (layout: Layout, link: Link): Layout => {
   const rate = Math.max(link.outBytesPerSecond, link.inBytesPerSecond)
   const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / bytesOf(LATENCY_SHARE)))

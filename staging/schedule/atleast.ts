@@ -21,19 +21,19 @@ import { opCosts } from './chain'
 import { onceFor as onceForGraph } from '../core/remember'
 import { onceFor } from './remember'
 
-/** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
-const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
+/** With measured times, tiles may be faster than the whole, because of caches. With computed times, halos and launches only add. */
+const leastShare = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
 
-/** One element copied. */
-const NEXT_TO_NOTHING: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
+/** A copy of one element. */
+const ONE_ELEMENT: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]] }
 
 /** The seconds of a call without work. */
-export const launchSeconds = (machine: Machine): number => machine.seconds('copy', {}, NEXT_TO_NOTHING)
+export const launchSeconds = (machine: Machine): number => machine.seconds('copy', {}, ONE_ELEMENT)
 
-/** The smallest call of all and one that does next to nothing differ by this much at most. */
+/** The smallest call takes at least this share of a call that copies one element. */
 const LAUNCH_SHARE = 0.9
 
-/** A tile whose slices follow from others: the slices that an op touches for its anchor's. If there are several tiles, they fit. */
+/** The step of one tile, with the slices that it touches for those of its anchor. If there are several tiles, the step is unchanged. */
 const fitting = (graph: Graph, step: Step): Step => {
   const op = graph.ops[step.op]!
   const { anchor } = opDef(op.kind)
@@ -58,7 +58,7 @@ const fitting = (graph: Graph, step: Step): Step => {
   }
 }
 
-/** A unit that runs, and its number of tiles: a segment, or ops without slices yet. */
+/** A segment, or ops without slices yet, with its number of tiles. */
 export interface Running {
   readonly grid: Grid
   readonly body: readonly { readonly op: OpId }[]
@@ -70,7 +70,7 @@ const computeOf = (s: Running, costs: readonly OpCost[], launch: number): number
 /** The seconds of all calls. */
 export const callSeconds = (graph: Graph, segments: readonly Running[], machine: Machine): number => {
   const costs = opCosts(graph, machine)
-  return surely(machine) * segments.reduce((n, s) => n + computeOf(s, costs, launchSeconds(machine)), 0)
+  return leastShare(machine) * segments.reduce((n, s) => n + computeOf(s, costs, launchSeconds(machine)), 0)
 }
 
 // ---------------------------------------------------------------- pages
@@ -100,11 +100,11 @@ const BAND = 9 / 8
 
 const largest = (ranges: Slices['B']): number => ranges.reduce((n, [from, to]) => Math.max(n, to - from), 0)
 
-class Measuring {
+class SegmentPages {
   private readonly costs: readonly OpCost[]
-  /** Kinds with scratch over whole values in some op: tiles of others need none either. */
+  /** Kinds whose ops over whole values need scratch. Tiles of other kinds need none either. */
   private readonly scratching: ReadonlySet<string>
-  /** For segments that steps share. */
+  /** Pages of segments, which several steps share. */
   private readonly known = new WeakMap<Segment, number>()
 
   constructor(
@@ -121,7 +121,7 @@ class Measuring {
     )
   }
 
-  /** Returns true for a parameter or state whose home is in the lower tier. */
+  /** Returns true for a parameter or state that lives in the lower tier. */
   private hasHome(v: ValueId): boolean {
     const value = this.graph.values[v]!
     if (typeof this.persistents !== 'string') return this.persistents.has(v)
@@ -134,8 +134,8 @@ class Measuring {
     return pagesFor(always.reduce((n, v) => n + alignUp(valueBytes(v), ALIGN_BYTES), 0))
   }
 
-  /** It is there for a part of the step only. */
-  private comes(v: ValueId): boolean {
+  /** Returns true if the value is on the device for a part of the step only. */
+  private isTransient(v: ValueId): boolean {
     return !isPersistent(this.graph.values[v]!) || this.hasHome(v)
   }
 
@@ -152,7 +152,7 @@ class Measuring {
     return whole < PAGE_BYTES || bytes === whole ? pagesIn(bytes) : pagesFor(bytes)
   }
 
-  /** `tiles`: for a loop with one tile in place of all. */
+  /** `tiles`: the number of tiles, if the segment has one tile in place of all. */
   pages(s: Segment, tiles = tilesOf(s.grid)): number {
     return tiles > 1 ? this.loopPages(s, tiles) : pagesFor(this.wholeBytes(s))
   }
@@ -163,11 +163,11 @@ class Measuring {
     return pages
   }
 
-  /** Whole values, each from the first touch to the last; one that takes over another's bytes is the same. */
+  /** Whole values, each from the first touch to the last. A value that takes over another's bytes counts as the same. */
   private wholeBytes(s: Segment): number {
     const held = new Map<ValueId, Held>()
     const touch = (v: ValueId, k: number): void => {
-      if (!this.comes(v)) return
+      if (!this.isTransient(v)) return
       const h = held.get(v)
       if (h) h.last = k
       else held.set(v, { bytes: valueBytes(this.graph.values[v]!), first: k, last: k })
@@ -197,7 +197,7 @@ class Measuring {
     const underAPage = new Set<ValueId>()
     const look = (v: ValueId, slices: Slices | null, k: number): void => {
       const value = this.graph.values[v]!
-      if (!slices || !this.comes(v)) return
+      if (!slices || !this.isTransient(v)) return
       if (valueBytes(value) < PAGE_BYTES) {
         if (valueBytes(value) >= SMALL_BYTES) underAPage.add(v)
         return
@@ -233,7 +233,7 @@ class Measuring {
     return inside + rows + mostOf(passing, s.body.length) + [...bands.values()].reduce((n, b) => n + b.always, 0)
   }
 
-  /** Its few pages come and go together: a loop that touches parts of it, in every tile, holds them throughout. */
+  /** Returns true if all pages of the value move together. A loop that touches parts of it in every tile holds all of it throughout. */
   private isOnePart(v: ValueId, slices: Slices | null): boolean {
     const bytes = valueBytes(this.graph.values[v]!)
     return (
@@ -253,9 +253,9 @@ class Measuring {
     )
     const here = new Map<ValueId, Held>()
     const scratch: Held[] = []
-    const always = new Set<ValueId>(summed.filter((v) => this.comes(v)))
+    const always = new Set<ValueId>(summed.filter((v) => this.isTransient(v)))
     const oneParts = new Set<ValueId>()
-    /** The most pages of whole values that a call reads or leaves. */
+    /** The most pages of whole values that one call reads or writes. */
     let whole = 0
     s.body.forEach((step, k) => {
       const { op: id, inPlace, slices } = step
@@ -267,7 +267,7 @@ class Measuring {
         const h = here.get(v)
         if (h) h.last = k
         else if (this.hasHome(v) && !slices![i]) always.add(v)
-        else if (counts(v) && this.comes(v) && !written.has(v) && op.ins.indexOf(v) === i) {
+        else if (counts(v) && this.isTransient(v) && !written.has(v) && op.ins.indexOf(v) === i) {
           if (this.isOnePart(v, slices![i]!)) oneParts.add(v)
           else if (this.tileBytes(v, slices![i]!) === valueBytes(this.graph.values[v]!)) always.add(v)
           else {
@@ -292,7 +292,7 @@ class Measuring {
     for (const v of oneParts) always.delete(v)
     const throughout =
       pagesIn([...always].reduce((n, v) => n + bytes(v), 0)) + [...oneParts].reduce((n, v) => n + pagesFor(bytes(v)), 0)
-    // In the tiles between the first and the last all that every tile touches is there.
+    // Between the first and the last tile, all values that every tile touches are on the device.
     const beside = tiles > 2 ? throughout + whole : Math.max(throughout, whole)
     return pagesFor(mostOf([...new Set(here.values()), ...scratch], s.body.length)) + beside
   }
@@ -300,12 +300,12 @@ class Measuring {
 
 // ---------------------------------------------------------------- seconds
 
-/** Rows that no window reads need not stay. */
+/** The least share of a value that its readers touch: strides may skip the other rows. */
 const READ_SHARE = 0.95
 
-/** The later needs of a step's results, from its end back. */
+/** The results that later ops of the step need, from the end of the step back. */
 class Holding {
-  /** Minus zero is no small whole number to V8: that it grows large changes nothing about the object. */
+  /** Starts at minus zero, which V8 does not store as a small integer. So the field keeps its representation when it grows large. */
   bytes = -0
   private readonly needed: Uint8Array
   private readonly sizes: readonly number[]
@@ -336,12 +336,12 @@ class Holding {
   }
 }
 
-/** For each value that the step makes and reads; nothing for permanent values and those with their own moves. */
+/** The bytes of each value that the step makes and reads; 0 for permanent values and for fed values and results, which move separately. */
 const sizesOf = onceForGraph((graph: Graph): readonly number[] =>
   mapped(graph.values, (v) => (isPersistent(v) || isFed(v) || isResult(v) ? 0 : valueBytes(v))),
 )
 
-/** From the end of the body to its beginning. */
+/** Visits a body from its end to its beginning. */
 const passBack = (graph: Graph, held: Holding, body: Running['body']): void => {
   for (let k = body.length - 1; k >= 0; k--) {
     const { ins, outs } = graph.ops[body[k]!.op]!
@@ -350,7 +350,7 @@ const passBack = (graph: Graph, held: Holding, body: Running['body']): void => {
   }
 }
 
-/** Bytes that cross into each segment: made before, read in it or later, and not made again until then. */
+/** Bytes that cross into each segment: of values made before it and read in it or later, without those that are recomputed first. */
 const crossingBytes = (graph: Graph, segments: readonly Running[]): readonly number[] => {
   const held = new Holding(graph)
   const out = new Array<number>(segments.length).fill(0)
@@ -362,15 +362,15 @@ const crossingBytes = (graph: Graph, segments: readonly Running[]): readonly num
 }
 
 export interface TilePages {
-  /** Without which it cannot run. */
+  /** Without these pages it cannot run. */
   readonly least: number
-  /** Which it is expected to hold. */
+  /** The pages that it is expected to hold. */
   readonly likely: number
 }
 
-/** Pages of a segment, or of a loop over a grid with one tile in place of all, with the permanent ones. */
+/** Pages of a segment, or of a loop over a grid with one tile in place of all. Permanent pages are included. */
 export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes): ((s: Segment, grid: Grid) => TilePages) => {
-  const measuring = new Measuring(graph, machine, persistents)
+  const measuring = new SegmentPages(graph, machine, persistents)
   const always = measuring.alwaysPages
   return (s, grid) => {
     const least = always + measuring.pages(s, tilesOf(grid))
@@ -379,20 +379,20 @@ export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes)
 }
 
 const measuringOf = onceFor(
-  (graph, machine): Readonly<Record<Persistents, Measuring>> => ({
-    resident: new Measuring(graph, machine, 'resident'),
-    home: new Measuring(graph, machine, 'home'),
+  (graph, machine): Readonly<Record<Persistents, SegmentPages>> => ({
+    resident: new SegmentPages(graph, machine, 'resident'),
+    home: new SegmentPages(graph, machine, 'home'),
   }),
 )
 
-/** The least pages of a segment, with the permanent ones. */
+/** The least pages of a segment. Permanent pages are included. */
 export const leastPagesOf = (graph: Graph, machine: Machine, persistents: Persistents): ((s: Segment) => number) => {
   const measuring = measuringOf(graph, machine)[persistents]
   const always = measuring.alwaysPages
   return (s) => always + measuring.knownPages(s)
 }
 
-/** For a step that swaps as the budget demands. */
+/** For a step that swaps values to meet the budget. */
 export const atLeastOf = (
   graph: Graph,
   segments: readonly Segment[],
@@ -400,7 +400,7 @@ export const atLeastOf = (
   persistents: Persistents = 'resident',
 ): AtLeast => atLeastOfRunning(graph, segments, () => segments, machine, persistents)
 
-/** The same where slices are only asked for with pages; null where such tiles are not legal. */
+/** The same, with slices that are computed only for pages; null if such tiles are not legal. */
 export const atLeastOfRunning = (
   graph: Graph,
   running: readonly Running[],
@@ -414,7 +414,7 @@ export const atLeastOfRunning = (
   const costs = opCosts(graph, machine)
   const crossing = crossingBytes(graph, running)
   const before = [0]
-  for (const s of running) before.push(before.at(-1)! + surely(machine) * computeOf(s, costs, launch))
+  for (const s of running) before.push(before.at(-1)! + leastShare(machine) * computeOf(s, costs, launch))
   const compute = before.at(-1)!
   let pages = 0
   return {
@@ -432,8 +432,8 @@ export const atLeastOfRunning = (
 }
 
 /**
- * Without swaps: the most bytes of whole values beside each other, from maker to last reader, with the scratch of the call. A loop holds its found
- * values when it begins, and its left ones when it ends; between its ops there are only tiles.
+ * Without swaps: the most bytes of whole values at one time, from maker to last reader, with the scratch of the call. A loop holds its inputs when it
+ * begins, and its results when it ends; between its ops there are only tiles.
  */
 const mostHeldBytes = (graph: Graph, segments: readonly Segment[], costs: readonly OpCost[]): number => {
   const held = new Holding(graph)

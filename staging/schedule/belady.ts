@@ -11,7 +11,7 @@ import { canSwap, leavingIn, type PlannedStays } from './stays'
 export const swapAll = (planned: readonly PlannedStays[]): readonly PlannedStays[] =>
   mapped(planned, (t) => (canSwap(t) ? leavingIn(t, t.kind, { ...t, swapped: mapped(t.swapped, () => true) }) : t))
 
-/** The gaps of parts that may leave and have not yet, by the call before which they begin: those of call p from `starts[p]` to `starts[p + 1]`. */
+/** The gaps that may be swapped and are not yet, by the call before which they begin: those of call p from `starts[p]` to `starts[p + 1]`. */
 interface Idle {
   readonly starts: Int32Array
   readonly part: Int32Array
@@ -46,7 +46,7 @@ export const swapUntil = (
   budgetPages: number | Int32Array,
   may = canSwap,
 ): readonly PlannedStays[] => {
-  /** The gaps of parts with more swaps than before. */
+  /** The gaps of parts that have more swaps than before. */
   const swapped = new Map<number, boolean[]>()
   const held = new Int32Array(calls.length + 1)
   const add = (p: number, pages: number): void => {
@@ -65,7 +65,7 @@ export const swapUntil = (
   }
   const idle = idleIn(planned, calls.length, may)
   const nextUse = (i: number): number => planned[idle.part[i]!]!.stays[idle.gap[i]! + 1]!.first
-  // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
+  // The part with the farthest next use is on top. When the call reaches that use, all remaining parts are in use, too.
   const farthest = new Heap<number>((a, b) => nextUse(a) > nextUse(b))
   let now = 0
   for (let p = 0; p < calls.length; p++) {

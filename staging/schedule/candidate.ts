@@ -14,7 +14,7 @@ import { canSwap, isFedAgain, leastPages, leastSwappingAll, type PlannedStays } 
 /** Lower bounds of a step with known segments: atleast.ts. */
 export interface AtLeast {
   readonly pages: number
-  /** In a budget, on a link. */
+  /** The seconds for a budget and a link. */
   readonly seconds: (budgetPages: number, link: Link) => number
 }
 
@@ -22,26 +22,26 @@ export interface Candidate {
   readonly layout: Layout
   readonly least: number
   readonly fit: (budgetPages: number) => readonly PlannedStays[]
-  /** The seconds of its calls, if they are known without a layout: the search skips steps that cannot win. */
+  /** The seconds of its calls, if they are known without a layout. The search skips steps that cannot win. */
   readonly computeSeconds?: number
-  /** A bound on `least` from below, where one is known without laying it out. */
+  /** A lower bound on `least`, if one is known without a layout. */
   readonly atLeastPages?: number
-  /** Nothing that these bounds rule out need be laid out. */
+  /** Candidates that these bounds exclude are not laid out. */
   readonly atLeast?: AtLeast | undefined
-  /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
+  /** The tiles of the step, if the plan has only tiles. Improvers start from them. */
   readonly tiles?: readonly ChosenSegment[]
-  /** Other segments, of this graph or another one, placed and moved as these are: an improver may change them. */
+  /** A candidate with other segments, of this graph or another one, and the same rules for places and swaps. Improvers use it. */
   readonly like?: (segments: readonly Segment[], graph?: Graph) => Candidate
 }
 
 /**
- * A planner lists its candidates; the list is finite and does not depend on the budget. The search answers each with
- * whether it fits and hardly waits: then a planner may skip those that only need less memory and compute more.
+ * A planner lists its candidates. The list is finite and does not depend on the budget. The search answers each candidate with true if it fits and
+ * hardly waits. The planner may then skip candidates that need less memory and compute more.
  */
 export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterator<Candidate, unknown, boolean>>
 
 /**
- * Candidates for one budget, requested only if the planner's list has one that fits it: the list decides feasibility. The answer to each is its
+ * Candidates for one budget, requested only if a listed candidate of the planner fits it. So the list decides feasibility. The answer to each is its
  * seconds, Infinity if it does not fit or cannot be the fastest. `toBeat`: seconds of the best plan before.
  */
 export type Refiner = (
@@ -49,11 +49,11 @@ export type Refiner = (
   machine: Machine,
   budgetPages: number,
   toBeat: number,
-  /** Seconds of the search, as work. */
+  /** The effort of the search, in seconds of counted work. */
   effort?: number,
 ) => Iterator<Candidate, unknown, number>
 
-/** Candidates made from the best one of any strategy for a budget, and its seconds; with the same answers as a refiner's. */
+/** Candidates made from the best one of all strategies for a budget, and its seconds. The answers are those of a refiner. */
 export type Improver = (
   graph: Graph,
   machine: Machine,
@@ -62,22 +62,22 @@ export type Improver = (
   seconds: number,
 ) => Iterator<Candidate, unknown, number>
 
-/** Up to the calls that the memory of the planner admits. It returns the calls of the next step of the list, if they were too many. */
+/** Lists candidates up to a number of calls, which the planner's memory limits. If the next one has more calls, it returns their number. */
 export type Finest = (graph: Graph, machine: Machine, mostCalls: number) => Iterator<Candidate, number | undefined, boolean>
 
 export interface Method {
   readonly planner: Planner
-  /** Its list if nothing of that fits. */
+  /** The list that follows if no candidate of the first one fits. */
   readonly small?: Planner
-  /** Its last list, if nothing of any strategy fits: more calls, in less memory. */
+  /** The list that follows if no candidate of any strategy fits: more calls, in less memory. */
   readonly finest?: Finest
-  /** Its candidates for a known budget. */
+  /** Candidates for a known budget. */
   readonly refiner?: Refiner | undefined
-  /** Its last candidates, one after the other, each with the best plan by then. */
+  /** Improvers, in order. Each gets the best plan so far. */
   readonly improvers?: readonly Improver[]
 }
 
-/** Nothing leaves the device: values need no pages of their own. */
+/** Nothing is swapped, so values share pages. */
 export const resident = (loose: Layout): Candidate => {
   const tight = packedAs(loose, 'tight')
   const pages = (l: Layout): number => leastPages(l.planned, l.calls.length)
@@ -85,10 +85,10 @@ export const resident = (loose: Layout): Candidate => {
   return { layout, least: pages(layout), fit: () => layout.planned }
 }
 
-/** Returns the test of pages that may leave the device: without a lower tier, only fed values. */
+/** Returns the test of pages that may be swapped or dropped. Without a lower tier, only fed values may. */
 export const leavingOf = (machine: Machine): typeof canSwap => (hasTier(machine) ? canSwap : isFedAgain)
 
-/** As much leaves as the budget demands, from this layout. */
+/** Swaps out as much as the budget demands, from this layout. */
 export const inRows = (layout: Layout, machine: Machine): Candidate => {
   const may = leavingOf(machine)
   return {
@@ -98,7 +98,7 @@ export const inRows = (layout: Layout, machine: Machine): Candidate => {
   }
 }
 
-/** As much leaves as the budget demands. Without a lower tier, values share pages if that takes less than feeding some again. */
+/** Swaps out as much as the budget demands. Without a lower tier, values share pages if that takes fewer pages than feeding some values again. */
 export const swappingOnDemand = (layout: Layout, machine: Machine): Candidate => {
   const candidate = inRows(layout, machine)
   if (hasTier(machine)) return candidate
@@ -126,7 +126,7 @@ export const deferred = (
   return {
     computeSeconds,
     ...others,
-    // Only when it is asked for: it takes as long as half a layout.
+    // Only on the first read: it takes half as long as a layout.
     get atLeast() {
       least ??= atLeast?.()
       return least

@@ -20,7 +20,7 @@ export interface Chain {
   readonly sizes: readonly ChainStage[]
 }
 
-/** More stages than this and neighbours are joined: the programme takes the cube of their number. */
+/** If there are more stages, neighbours are joined: the programme takes the cube of their number. */
 const MOST_STAGES = 128
 const MOST_DROPS = 5
 
@@ -35,7 +35,7 @@ const NOTHING: ReadonlySet<ValueId> = new Set()
 class Measurer {
   private readonly makers
   private readonly readBackward: ReadonlySet<ValueId>
-  /** The last stage whose forward reads a value. */
+  /** The last stage with a forward op that reads a value. */
   private readonly lastRead: ReadonlyMap<ValueId, number>
   /** Before each stage: the earlier values that it or later ones read. */
   private readonly crossing: readonly ReadonlySet<ValueId>[]
@@ -72,7 +72,7 @@ class Measurer {
     return new Set(this.activations(this.stages[i]!.forward).filter((v) => (this.lastRead.get(v) ?? -1) > i))
   }
 
-  /** Seconds to make a value again from values that the backward reads, too. */
+  /** Seconds to recompute a value from values that the backward reads, too. */
   private againSeconds(v: ValueId, inside: ReadonlySet<ValueId>): number {
     const op = this.makers.get(v)!
     const unread = op.ins.filter((u) => inside.has(u) && !this.readBackward.has(u))
@@ -121,7 +121,7 @@ class Measurer {
     const option = (kept: ReadonlySet<ValueId>): StageOption => {
       const stats = forward.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role !== 'activation')
       const ops = withReruns(this.graph, this.makers, backward, new Set([...kept, ...inputs, ...stats]))
-      // Values that only later stages read are dropped by then.
+      // Values that only later stages read are already dropped.
       const read = new Set(ops.flatMap((id) => this.graph.ops[id]!.ins))
       const there = [...kept].filter((v) => read.has(v))
       const back = this.run(ops, [...there, ...gradients], this.gradients[i - 1] ?? NOTHING, inputs)
@@ -143,7 +143,7 @@ class Measurer {
   }
 }
 
-/** For each stage: the gradients that the backwards of later stages leave for it and those before it. */
+/** For each stage: the gradients that the backward of later stages leaves for it and for earlier stages. */
 const gradientsInto = (graph: Graph, stages: readonly Stage[]): readonly ReadonlySet<ValueId>[] => {
   const firstRead = new Map<ValueId, number>()
   const lastMade = new Map<ValueId, number>()
@@ -164,8 +164,8 @@ const cutsOf = (graph: Graph): readonly number[] => {
 }
 
 /**
- * The stages with each update after the last of its operands. Updates that wait for one another (grad/rewrite/gathered.ts) would make equal blocks
- * differ a little in their held values, and each would be solved by itself.
+ * The stages with each update after the last of its operands. Updates that wait for others (grad/rewrite/gathered.ts) would make equal blocks differ
+ * a little in their held values, and each block would be solved separately.
  */
 const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly Stage[] => {
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
@@ -173,7 +173,7 @@ const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly 
   const readers = new Map<ValueId, OpId[]>()
   for (const id of updates) for (const v of graph.ops[id]!.ins) readers.set(v, [...(readers.get(v) ?? []), id])
   const placed = new Set<OpId>()
-  /** From the end of the step: the first that makes an operand is the last one to. */
+  /** Visited from the end of the step: the first stage that makes an operand is the last one in order. */
   const backward = mapped(stages, ({ backward }) =>
     backward
       .filter((id) => !isUpdate(id))

@@ -5,21 +5,21 @@
 // skip to j, keeping the values of a..j-1 that later stages read: passes(a..j-1) + best(j, b, m - kept(a, j)) + best(a, j-1, m)
 // Worked example, three equal stages and memory for one: pass 1 2, run 3 and back, pass 1, run 2 and back, run 1 and back.
 
-/** A way to keep the inputs of a stage's backward. Sizes in slots, without the stage's inputs from earlier ones. */
+/** A way to keep the inputs of a stage's backward. Sizes are in slots, without the stage's inputs from earlier stages. */
 export interface StageOption {
   /** Held from forward to backward, with the values that later stages read. */
   readonly saved: number
-  /** The most at once while the forward runs, and while the backward does (with saved values and the output's gradient). */
+  /** The peak during the forward, and during the backward (with saved values and the output's gradient). */
   readonly forwardPeak: number
   readonly backwardPeak: number
   readonly backwardSeconds: number
 }
 
 export interface ChainStage {
-  /** The first forward, and a repeated one, which finds the statistics there. */
+  /** The seconds of the first forward, and of a repeated one, which reads the known statistics. */
   readonly firstSeconds: number
   readonly againSeconds: number
-  /** The most at once while the forward runs and only values that later stages read are kept. */
+  /** The peak during a forward that keeps only the values that later stages read. */
   readonly passPeak: number
   /**
    * The values of this stage that the next one or later ones read, then those that the one after it or later ones read, and so on: a chain's link has
@@ -46,21 +46,21 @@ export interface ChainRules {
 export const ALL_RULES: ChainRules = { nested: true, options: true }
 
 /**
- * Least seconds by slots, and the action: -1-k saves with option k, j > 0 skips to the stage j further. Its last entry stands for all larger
- * memories: there everything is saved.
+ * Least seconds by slots, and the action: -1-k saves with option k, j > 0 skips to the stage j further. The last entry stands for all larger
+ * memories, where everything is saved.
  */
 interface Table {
   readonly seconds: Float64Array
   readonly choice: Int16Array
-  /** The least slots that are enough. */
+  /** The least sufficient slots. */
   least: number
 }
 
 export interface SolvedChain {
-  /** Least seconds in m slots; Infinity where nothing fits. */
+  /** Least seconds in m slots; Infinity if nothing fits. */
   readonly seconds: (slots: number) => number
   readonly actions: (slots: number) => readonly Action[]
-  /** How many tables were made: equal stretches of stages share one. */
+  /** The number of computed tables: equal sequences of stages share one. */
   readonly tables: number
 }
 
@@ -82,7 +82,7 @@ const mostOf = ({ options }: ChainStage): MostOf => ({
 
 const stageKey = (s: ChainStage): string => JSON.stringify(s)
 
-/** For each j: the values of stages a..j-1 that stages from j on read. */
+/** For each j: the values of stages a..j-1 that are read from stage j on. */
 const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] => {
   const kept = new Array<number>(stages.length).fill(0)
   for (let i = a; i < stages.length; i++) {
@@ -93,7 +93,7 @@ const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] =
 }
 
 class Solver {
-  /** By number of the stretch's sequence of stages. */
+  /** By number of the sequence of stages. */
   private readonly solved = new Map<number, Table>()
   private readonly sequences = new Map<string, number>()
   private readonly tableOf: (Table | undefined)[][]
@@ -119,7 +119,7 @@ class Solver {
       let sequence = this.number(b === stages.length - 1 ? 'end' : 'again')
       const at: number[] = []
       for (let a = b; a >= 0; a--) at[a] = sequence = this.number(`${keys[a]} ${sequence}`)
-      // Short stretches first: a..b needs every stretch inside it. Those that end earlier are there already.
+      // Short sequences first: a..b needs each sequence inside it. Those with an earlier end are already known.
       for (let a = b; a >= 0; a--) {
         const known = this.solved.get(at[a]!)
         this.tableOf[a]![b] = known ?? this.solve(a, b)
@@ -138,7 +138,7 @@ class Solver {
     return n
   }
 
-  /** Stretches that end at the last stage run for the first time, all others again. */
+  /** Sequences that end at the last stage run for the first time; all others are repetitions. */
   private forwardSeconds(stage: number, b: number): number {
     const s = this.stages[stage]!
     return b === this.stages.length - 1 ? s.firstSeconds : s.againSeconds
@@ -194,7 +194,7 @@ class Solver {
     }
   }
 
-  /** If it takes no less even with all memory for either part, more memory does not help. */
+  /** If it takes as long even with all memory for either part, more memory does not help. */
   private skip(table: Table, a: number, j: number, b: number, passes: number, peak: number): void {
     const { seconds, choice } = table
     const kept = this.kept[a]![j]!

@@ -10,13 +10,13 @@ import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
 import { mutated } from '../tile/liveness'
 import type { Run } from '../tile/segments'
 
-/** The largest distance of an op that moves beside an exchange: a farther one would be held for long. */
+/** The largest distance of a move beside an exchange, in ops. After a longer one its operands would be held for too long. */
 const REACH = 40
 
 const isExchange = ({ kind }: Op): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
 
 class Ordering {
-  /** Ops beside an exchange stay there. */
+  /** Ops that already run beside an exchange keep their place. */
   private readonly placed = new Set<Op>()
 
   constructor(
@@ -24,7 +24,7 @@ class Ordering {
     private readonly seconds: (op: Op) => number,
   ) {}
 
-  /** `idle`: ops that may run at any point after their operands; used ones are taken out. */
+  /** `idle`: ops that may run at any point after their operands. Used ones are removed. */
   ordered(ops: readonly Op[], idle: Op[]): readonly Op[] {
     const list = [...ops]
     const made = new Set<ValueId>()
@@ -35,7 +35,7 @@ class Ordering {
     return list
   }
 
-  /** Until the exchange at i is covered: ops before it that it does not need, ops after it that do not need it, idle ones. Out: its new place. */
+  /** Covers the exchange at i with ops before it that it does not need, ops after it that do not need it, and idle ones. Returns its new place. */
   private fill(list: Op[], i: number, made: ReadonlySet<ValueId>, idle: Op[]): number {
     const x = list[i]!
     let left = this.seconds(x) - this.coveredBehind(list, i)
@@ -79,7 +79,7 @@ class Ordering {
     return seconds
   }
 
-  /** The last ones before an exchange that it does not need, in order, as many as take so long. */
+  /** The last ops before an exchange that it does not need, in order, with at most its time. */
   private unneeded(list: readonly Op[], i: number, seconds: number): readonly Op[] {
     const needed = new Set(list[i]!.ins)
     const overwritten = new Set<ValueId>()
@@ -100,7 +100,7 @@ class Ordering {
     return left < seconds ? found : []
   }
 
-  /** The first op from `end` on that needs nothing in between, followed by the exchange of its result. */
+  /** The first op from `end` on that needs nothing in between and is followed by the exchange of its result. */
   private independent(list: readonly Op[], i: number, end: number): readonly Op[] {
     const written = new Set(list[i]!.outs)
     const touched = new Set(list[i]!.ins)
@@ -129,7 +129,7 @@ const idleOps = (graph: Graph): readonly Op[] => {
   })
 }
 
-/** The runs of a step without tiles, forward first, whose exchanges begin early; undefined where there is none to begin. */
+/** The runs of a step without tiles, forward first, with early exchanges; undefined if none can begin earlier. */
 export const withEarlyExchanges = (
   graph: Graph,
   runs: readonly Run[],

@@ -19,14 +19,14 @@ const startsOf = (calls: readonly Call[]): Float64Array => {
   return starts
 }
 
-/** Copies of each part in a step. */
+/** The number of copies of each part in a step. */
 const movesOf = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, number> => {
   const moves = new Map<PlannedStays, number>()
   for (const r of rs) moves.set(r.stays, (moves.get(r.stays) ?? 0) + (r.swapOut ? 1 : 0) + (r.swapIn === 'tier' ? 1 : 0))
   return moves
 }
 
-/** For each share of the memory that is tried to be filled. */
+/** The filled shares of the memory that are tried. */
 export const goneFarther = (
   rs: readonly PlannedResidency[],
   calls: readonly Call[],
@@ -51,7 +51,7 @@ export const goneFarther = (
     for (const { slot } of slots) {
       const pages = slot.to - slot.from
       const last = Math.min(slot.last, calls.length)
-      // A swap at the end of the step is away alone.
+      // A swap at the end of the step overlaps with no other.
       const fits = pages <= space && (slot.first > last || held.mostIn(slot.first, last) + pages <= space)
       if (fits) held.add(slot.first, last, pages)
       else for (const part of slot.parts) far.add(part)

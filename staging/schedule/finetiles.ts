@@ -1,8 +1,8 @@
 // Tiles for a number of pages: for each segment the grid of fewest tiles that hold no more. In: segments of a step, each to run whole or in a loop.
-// Out: the pages that a tile of any grid holds at least, and the step in tiles within a number of pages. A tile reads and makes a piece and its halo:
-// four tiles tell the halo, and with it the needs of a tile of any other grid. Bands of whole values are as wide as the image: only more rows of
-// tiles make them smaller; columns shrink values inside a tile, too. Worked example, 64 rows: of four tiles an inner one reads [14, 34), so 4 rows of
-// halo: one of 32 reads 6 rows.
+// Out: the pages that a tile of any grid holds at least, and the step in tiles within a number of pages. A tile reads and makes a piece and its halo.
+// The halo is measured on four tiles, and gives the size of a tile of any other grid. Bands of whole values are as wide as the image, so only more rows
+// of tiles make them smaller; more columns make only the values inside a tile smaller. Worked example, 64 rows: of four tiles an inner one reads
+// [14, 34), so the halo has 4 rows, and one of 32 tiles reads 6 rows.
 import { mapped } from '../core/mapped'
 import { type Either, isRight } from 'fp-ts/Either'
 import { dimIndex, type Range } from '../core/box'
@@ -20,8 +20,8 @@ import { type KnownSegments, type Run, segmentsOf, segmentsOn } from '../tile/se
 import { TILED_DIMS, type TiledDim, type TileError } from '../tile/slices'
 import { pagesOfTiles, type TilePages } from './atleast'
 
-/** Tiles along each dimension that tell the halos. */
-const TELLING = 4
+/** Tiles along each dimension on which halos are measured. */
+const FEW = 4
 
 /** The legal grids of a segment, the pages of a tile of one, and the one of fewest tiles within a number of pages. */
 interface Loop {
@@ -100,7 +100,7 @@ const remembered = <A, B>(key: (a: A) => number, f: (a: A) => B): ((a: A) => B) 
   }
 }
 
-class Telling {
+class LoopTable {
   private readonly measured: (s: Segment, grid: Grid) => TilePages
   private readonly legal = new Map<string, Grid>()
   private readonly segments: KnownSegments = new Map()
@@ -129,12 +129,7 @@ class Telling {
     if (known) return known
     const { B, H, W } = this.most(ops)
     if (B > MOST_TILES) return UNTILED
-    const few = firstLegal(
-      this.graph,
-      ops,
-      live,
-      coarser({ B: Math.min(B, TELLING), H: Math.min(H, TELLING), W: Math.min(W, TELLING) }),
-    )
+    const few = firstLegal(this.graph, ops, live, coarser({ B: Math.min(B, FEW), H: Math.min(H, FEW), W: Math.min(W, FEW) }))
     this.legal.set(key, few)
     return few
   }
@@ -200,8 +195,8 @@ const halves = ({ phase, ops }: Run): readonly Pick<Run, 'phase' | 'ops'>[] => {
 }
 
 /**
- * The tiles of a step for fewer and fewer pages, as far as it can be tiled. A loop whose tiles all need more becomes two, with half of the ops each;
- * values between them are then whole, and leave.
+ * The tiles of a step for fewer and fewer pages, down to the smallest tiles. A loop whose tiles all need more pages becomes two, with half of the ops
+ * each. Values between the halves are then whole, and are swapped out.
  */
 export const fineTiles = (
   graph: Graph,
@@ -209,28 +204,28 @@ export const fineTiles = (
   whole: readonly Segment[],
   persistents: Homes,
 ): ((pages: number) => FineTiles) | null => {
-  const telling = new Telling(graph, machine, persistents)
-  let sized = telling.of(mapped(whole, ({ phase, body }) => ({ phase, ops: mapped(body, (step) => step.op) })))
+  const table = new LoopTable(graph, machine, persistents)
+  let sized = table.of(mapped(whole, ({ phase, body }) => ({ phase, ops: mapped(body, (step) => step.op) })))
   if (!sized || sized.loops.every((l) => tilesOf(l.most) === 1)) return null
   const inHalves = ({ runs }: Sized, isTwo: (i: number) => boolean): Sized | null =>
     runs.some((r, i) => r.ops.length > 1 && isTwo(i))
-      ? telling.of(runs.flatMap((r, i) => (r.ops.length > 1 && isTwo(i) ? halves(r) : [r])))
+      ? table.of(runs.flatMap((r, i) => (r.ops.length > 1 && isTwo(i) ? halves(r) : [r])))
       : null
   /** Halves the loop of most calls, and its halves: the version with the fewest calls. */
   const ofFewerCalls = (from: Sized, pages: number): Sized => {
     let best = from
     let fewest = callsOf(tilesWithin(from, pages))
-    let inVain = 0
-    for (let next: Sized | null = from; next && inVain < IN_VAIN; ) {
+    let failures = 0
+    for (let next: Sized | null = from; next && failures < MOST_FAILURES; ) {
       const { calls } = tilesWithin(next, pages)
       const busiest = calls.indexOf(Math.max(...calls))
       next = inHalves(next, (i) => i === busiest)
       const on = next && tilesWithin(next, pages)
-      inVain++
+      failures++
       if (!on || callsOf(on) >= fewest || mostOf(on) > pages) continue
       best = next!
       fewest = callsOf(on)
-      inVain = 0
+      failures = 0
     }
     return best
   }
@@ -245,14 +240,14 @@ export const fineTiles = (
     // If the smallest tile needs more, others need not shrink further.
     const limit = Math.max(pages, mostOf(tilesWithin(sized!, pages)))
     const calls = callsOf(tilesWithin(sized!, limit))
-    if (calls > SUDDENLY * before) sized = ofFewerCalls(sized!, limit)
+    if (calls > STEEP_GROWTH * before) sized = ofFewerCalls(sized!, limit)
     const now = sized!
     const on = tilesWithin(now, limit)
     before = callsOf(on)
     return {
       pages: { least: Math.max(...mapped(on.pages, (p) => p.least)), likely: mostOf(on) },
       calls: before,
-      segments: () => telling.on(now, on.grids),
+      segments: () => table.on(now, on.grids),
     }
   }
 }
@@ -274,12 +269,12 @@ const tilesWithin = ({ loops }: Sized, pages: number): Within => {
 }
 
 /**
- * If the call count grows by this factor for a little fewer pages, a long loop's tiles are nearly all halo. Otherwise, computing the halo costs less
+ * If the number of calls grows by this factor for a few pages less, nearly all of a long loop's tiles is halo. Otherwise, computing the halo costs less
  * than moving values between halves.
  */
-const SUDDENLY = 3
-/** After this number of halves without fewer calls, no others are tried. */
-const IN_VAIN = 4
+const STEEP_GROWTH = 3
+/** After this number of splits in a row without fewer calls, no others are tried. */
+const MOST_FAILURES = 4
 
 const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
 const mostOf = ({ pages }: Within): number => Math.max(...mapped(pages, (p) => p.likely))

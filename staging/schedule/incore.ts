@@ -1,4 +1,4 @@
-// The plan with no tiles, no recompute, no swap: one group, everything stays. The measure of all others.
+// The plan without tiles, recomputation and swaps: one group, and all values stay. Other plans are compared with it.
 import { mapped } from '../core/mapped'
 import { right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
@@ -21,15 +21,15 @@ export const untiled = (graph: Graph, groups: readonly (readonly OpId[])[]): rea
 
 export const inCoreSegments = (graph: Graph): readonly Segment[] => untiled(graph, [mapped(forwardOps(graph), (o) => o.id)])
 
-/** The calls, without places: most planners need only one of the two layouts. */
+/** The calls without places: most planners need only one of the two layouts. */
 export const inCoreCalls = onceFor((graph, machine): Unplaced => unroll(graph, inCoreSegments(graph), machine))
 
 export const inCoreLayout = onceFor((graph, machine): Layout => packedAs(inCoreCalls(graph, machine)))
 
-/** With values that live alike side by side: for planners that count pages, not values. */
+/** With values of similar lifetimes side by side: for planners that count pages, not values. */
 export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreCalls(graph, machine), 'rows'))
 
-/** The same calls, in the order that begins exchanges between ranks early; undefined if there are none. */
+/** The same calls in the order that begins exchanges between ranks early; undefined if there are none. */
 const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   const plain = inCoreCalls(graph, machine)
   const seconds = new Map(mapped(plain.calls, (c) => [c.op, c.beside?.seconds ?? c.seconds]))
@@ -38,10 +38,10 @@ const earlyLayout = onceFor((graph, machine): Layout | undefined => {
   return segments && packedAs(layOut(graph, segments, machine), 'rows')
 })
 
-/** The largest extra memory of an early begin, over that of the usual order. */
+/** The largest additional memory of early exchanges, relative to the usual order. */
 const HARDLY_MORE = 1 / 64
 
-/** Early exchanges are held for longer: if that needs more than a little memory, or more than the budget, the usual order stays. */
+/** Early exchanges are held for longer. If that needs more additional memory than this, or more than the budget, the usual order stays. */
 export const inCore: Planner = (graph, machine) => {
   const like = (of: readonly Segment[], g = graph): Candidate => resident(layOut(g, of, machine, { packing: 'rows' }))
   const inTurn = { ...resident(inCoreRows(graph, machine)), like }

@@ -1,7 +1,7 @@
-// The lowering of a joint plan: the kept forward values, and tiles for all else, made and recomputed. In: the training graph, the kept values, a
-// limit of a tile's working set. Out: runs of ops. A run ends at a reader of a sum over its tiles, so at every norm in training mode, forward for its
-// statistics and backward for its two sums; but it recomputes missing values inside its own tiles and through any number of norms, because their
-// statistics are known by then. Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2
+// The loops of a joint plan, which keeps some forward values and recomputes the others in the tiles of their readers. In: the training graph, the kept
+// values, a limit of a tile's working set. Out: runs of ops. A run ends at a reader of a sum over its tiles: at every norm in training mode, in the
+// forward pass for its statistics, in the backward pass for its two sums. A run recomputes missing values inside its own tiles, through any number of
+// norms, because the statistics are known by then. Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2
 // stats2 | norm2 relu2]; backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's
 // gradient].
 import { mapped } from '../core/mapped'
@@ -23,7 +23,7 @@ import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/s
 import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
 /** Ops that one loop over tiles can run, and the ops that wait for its sums. */
-export interface Stretch {
+export interface LoopOps {
   readonly phase: 'forward' | 'backward'
   readonly ops: readonly OpId[]
   readonly dims: ReadonlySet<TiledDim>
@@ -32,7 +32,7 @@ export interface Stretch {
 
 const NONE: ReadonlySet<OpId> = new Set()
 
-/** Values that every tile of a loop reads or adds to whole, and that may be elsewhere otherwise: parameters and their gradients. */
+/** The parameters, and gradients of parameters, that every tile of a loop reads or adds to whole. */
 const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
   const { ins, outs } = operandsOf(graph, op)
   const isHeld = (v: ValueId, role: string): boolean => role === 'whole' && isOfWeight(graph, graph.values[v]!)
@@ -43,15 +43,15 @@ const heldWhole = onceForPair((graph: Graph, op: Op): readonly ValueId[] => {
 export const wholeIn = (graph: Graph, ops: readonly OpId[]): readonly ValueId[] =>
   ops.flatMap((id) => heldWhole(graph, graph.ops[id]!))
 
-/** The longest loops that begin anew before some ops, and hold at most a number of bytes of parameters throughout. */
-export const stretchesOf = (
+/** The longest loops. A new one begins before each op of `before`, and none holds more than `mostWhole` bytes of parameters. */
+export const loopsOf = (
   graph: Graph,
-  phase: Stretch['phase'],
+  phase: LoopOps['phase'],
   ops: readonly Op[],
   before: ReadonlySet<OpId> = NONE,
   mostWhole = Infinity,
-): readonly Stretch[] => {
-  const out: Stretch[] = []
+): readonly LoopOps[] => {
+  const out: LoopOps[] = []
   let cur: { ops: OpId[]; dims: ReadonlySet<TiledDim>; after: OpId[] } | undefined
   /** Values that are complete only after the loop. */
   let sums = new Set<ValueId>()
@@ -97,13 +97,13 @@ export const stretchesOf = (
 }
 
 /**
- * Backward ops with a result larger than its sources wait for their first reader, if that is in another loop: among the gradients of branches that
- * are summed up, the small ones wait.
+ * The backward ops, where an op whose result is larger than its inputs runs directly before its first reader, if that is in another loop. Among the
+ * gradients of branches that are added, the small ones wait.
  */
-const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
+const delayed = (graph: Graph, leastBytes: number): readonly Op[] => {
   const ops = graph.ops.filter((op) => !isForward(op))
-  const stretchOf = new Map<OpId, number>()
-  stretchesOf(graph, 'backward', ops).forEach((s, i) => [...s.ops, ...s.after].forEach((id) => stretchOf.set(id, i)))
+  const loopOf = new Map<OpId, number>()
+  loopsOf(graph, 'backward', ops).forEach((s, i) => [...s.ops, ...s.after].forEach((id) => loopOf.set(id, i)))
   const readers = new Map<ValueId, Op[]>()
   for (const op of ops) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
   const bytes = (values: readonly ValueId[]): number =>
@@ -117,8 +117,7 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
   for (const op of [...ops].reverse()) {
     const first = op.outs.flatMap((v) => readers.get(v) ?? []).sort((a, b) => a.id - b.id)[0]
     if (!first || reachOf(tileableDims(graph, op)) !== 'image' || summed(graph, op.id).length > 0) continue
-    if (stretchOf.get(first.id) === stretchOf.get(op.id) || bytes(op.outs) < leastBytes || bytes(op.ins) >= bytes(op.outs))
-      continue
+    if (loopOf.get(first.id) === loopOf.get(op.id) || bytes(op.outs) < leastBytes || bytes(op.ins) >= bytes(op.outs)) continue
     waits.add(op.id)
     waiting.set(first.id, [op, ...(waiting.get(first.id) ?? [])])
   }
@@ -127,38 +126,38 @@ const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
 }
 
 /**
- * Forward ops that read a large value beside an earlier loop, which makes or reads it, run there, if all of their other inputs are complete by then:
- * it comes once for both. In a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
+ * The forward ops, where an op that reads a large value runs in an earlier loop that recomputes or reads the value, if its other inputs are complete by
+ * then. The value is loaded once for both. In a block that halves its image, the convolution of the shortcut runs beside the first of the branch.
  */
-const risen = (graph: Graph, leastBytes: number): readonly Op[] => {
-  const stretches = mapped(stretchesOf(graph, 'forward', forwardOps(graph)), ({ ops, dims, after }) => ({
+const advanced = (graph: Graph, leastBytes: number): readonly Op[] => {
+  const runs = mapped(loopsOf(graph, 'forward', forwardOps(graph)), ({ ops, dims, after }) => ({
     ops,
     after,
-    loops: reachOf(dims) === 'image',
-    stays: [] as OpId[],
+    isLoop: reachOf(dims) === 'image',
+    own: [] as OpId[],
     joining: [] as OpId[],
     large: new Set<ValueId>(),
   }))
-  /** The first stretch that may read it. */
+  /** By value: the first loop that may read it. */
   const from = new Map<ValueId, number>()
   const isLarge = (v: ValueId): boolean => graph.values[v]!.role === 'activation' && valueBytes(graph.values[v]!) >= leastBytes
-  stretches.forEach((s, i) => {
+  runs.forEach((s, i) => {
     for (const id of s.ops) {
       const op = graph.ops[id]!
       const complete = op.ins.reduce((n, v) => Math.max(n, from.get(v) ?? 0), 0)
-      const loops = s.loops && reachOf(tileableDims(graph, op)) === 'image'
-      const other = loops
-        ? stretches.findIndex((t, k) => k >= complete && k < i && t.loops && op.ins.some((v) => t.large.has(v)))
+      const joins = s.isLoop && reachOf(tileableDims(graph, op)) === 'image'
+      const other = joins
+        ? runs.findIndex((t, k) => k >= complete && k < i && t.isLoop && op.ins.some((v) => t.large.has(v)))
         : -1
       const to = other < 0 ? i : other
-      stretches[to]![to < i ? 'joining' : 'stays'].push(id)
+      runs[to]![to < i ? 'joining' : 'own'].push(id)
       const sums = new Set(summed(graph, id))
       for (const v of op.outs) from.set(v, sums.has(v) ? to + 1 : to)
-      for (const v of [...op.ins, ...op.outs]) if (isLarge(v)) stretches[to]!.large.add(v)
+      for (const v of [...op.ins, ...op.outs]) if (isLarge(v)) runs[to]!.large.add(v)
     }
     for (const id of s.after) for (const v of graph.ops[id]!.outs) from.set(v, i + 1)
   })
-  return stretches.flatMap(({ stays, joining, after }) => mapped([...stays, ...joining, ...after], (id) => graph.ops[id]!))
+  return runs.flatMap(({ own, joining, after }) => mapped([...own, ...joining, ...after], (id) => graph.ops[id]!))
 }
 
 /** Returns true if no two rows of an access touch the same row: mirrors and enlargements touch some twice. */
@@ -174,8 +173,8 @@ const isApart = (access: Access, rows: number, extent: number): boolean => {
 }
 
 /**
- * Returns true if tiles make its results in pieces side by side. If pieces overlap, a tile adds a part of a sum, and a norm's gradient cannot read
- * it. A loop that recomputes such an op computes its whole sums, in tiles that grow.
+ * Returns true if the results of an op's tiles lie side by side. If they overlap, a tile adds a part of a sum, which a norm's gradient cannot read.
+ * A loop that recomputes such an op computes whole sums, in larger tiles.
  */
 export const inPieces = (graph: Graph, op: Op): boolean => {
   const { anchor } = opDef(op.kind)
@@ -195,15 +194,15 @@ export interface Joint {
   readonly graph: Graph
   readonly costs: readonly OpCost[]
   readonly makers: ReadonlyMap<ValueId, Op>
-  readonly forward: readonly Stretch[]
-  readonly backward: readonly Stretch[]
+  readonly forward: readonly LoopOps[]
+  readonly backward: readonly LoopOps[]
   /** Ops in the order of the loops. */
   readonly forwardOrder: readonly Op[]
   readonly backwardOrder: readonly Op[]
   /** Returns true if a loop over tiles can recompute it. */
-  readonly canGo: (v: ValueId) => boolean
-  /** Those of them that the backward reads, in order. */
-  readonly mayGo: readonly ValueId[]
+  readonly canRecompute: (v: ValueId) => boolean
+  /** Those of them that the backward pass reads, in order. */
+  readonly droppable: readonly ValueId[]
   /** The makers of gradients that a loop over tiles can recompute. */
   readonly gradientMakers: ReadonlyMap<ValueId, Op>
 }
@@ -211,8 +210,8 @@ export interface Joint {
 /** `leastBytes`: smaller values are neither moved nor recomputed. */
 export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMALL_BYTES): Joint => {
   const makers = makersOf(graph)
-  const loops = (op: Op): boolean => reachOf(tileableDims(graph, op)) === 'image' && summed(graph, op.id).length === 0
-  const inLoops = new Set(forwardOps(graph).flatMap((op) => (loops(op) ? op.outs : [])))
+  const isInLoop = (op: Op): boolean => reachOf(tileableDims(graph, op)) === 'image' && summed(graph, op.id).length === 0
+  const inLoops = new Set(forwardOps(graph).flatMap((op) => (isInLoop(op) ? op.outs : [])))
   const canGo = (v: ValueId): boolean => {
     const value = graph.values[v]!
     return value.role === 'activation' && valueBytes(value) >= leastBytes && inLoops.has(v)
@@ -220,54 +219,56 @@ export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMA
   const isGradient = (v: ValueId): boolean => graph.values[v]!.role === 'gradient' && graph.values[v]!.shape.length === 4
   const gradientMakers = new Map(
     graph.ops
-      .filter((op) => op.phase === 'backward' && loops(op))
+      .filter((op) => op.phase === 'backward' && isInLoop(op))
       .flatMap((op) =>
         op.outs.flatMap((v) => (isGradient(v) && valueBytes(graph.values[v]!) >= leastBytes ? [[v, op] as const] : [])),
       ),
   )
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
   const forwardOrder = forwardOps(graph)
-  const backwardOrder = sunk(graph, leastBytes)
+  const backwardOrder = delayed(graph, leastBytes)
   return {
     graph,
     costs,
     makers,
-    forward: stretchesOf(graph, 'forward', forwardOrder),
-    backward: stretchesOf(graph, 'backward', backwardOrder),
+    forward: loopsOf(graph, 'forward', forwardOrder),
+    backward: loopsOf(graph, 'backward', backwardOrder),
     forwardOrder,
     backwardOrder,
-    canGo,
-    mayGo: [...read].filter(canGo).sort((a, b) => a - b),
+    canRecompute: canGo,
+    droppable: [...read].filter(canGo).sort((a, b) => a - b),
     gradientMakers,
   }
 }
 
-/** The same with ops beside earlier ones with the same inputs: their common inputs come once, their results are held for longer. */
-export const rising = (j: Joint, leastBytes = SMALL_BYTES): Joint => {
-  const forwardOrder = risen(j.graph, leastBytes)
-  return { ...j, forwardOrder, forward: stretchesOf(j.graph, 'forward', forwardOrder) }
+/** The same with ops in the earlier loops of their inputs: common inputs are loaded once, and results are held for longer. */
+export const withAdvancedOps = (j: Joint, leastBytes = SMALL_BYTES): Joint => {
+  const forwardOrder = advanced(j.graph, leastBytes)
+  return { ...j, forwardOrder, forward: loopsOf(j.graph, 'forward', forwardOrder) }
 }
 
-/** The values at the start of the backward: the kept ones, and all that no loop over tiles can recompute. */
-export const thereFor = ({ makers, canGo, mayGo }: Joint, dropped: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
-  new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !dropped.has(v))])
+/** The values at the start of the backward pass: the kept ones, and all that no loop over tiles can recompute. */
+export const keptFor = (
+  { makers, canRecompute: canGo, droppable: mayGo }: Joint,
+  dropped: ReadonlySet<ValueId>,
+): ReadonlySet<ValueId> => new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !dropped.has(v))])
 
 /** The ops of loops, in any tiles. */
 export interface Shape {
-  /** Stretches end where all that crosses is kept, too. */
+  /** Loops also end where all values that cross are kept. */
   readonly cut?: boolean
-  /** The most bytes of parameters that may be elsewhere, and of their gradients, in a loop, unless one op has more. */
+  /** The most bytes of parameters, and of their gradients, in a loop, unless one op has more. */
   readonly whole?: number
 }
 export interface Limits {
-  /** The largest working set of a tile, of its inputs, results and left values: in the forward, and in the backward. */
+  /** The largest working set of a tile, inputs and results included, in the forward and in the backward pass. */
   readonly forward: number
   readonly backward: number
 }
 
 /** The ops that begin a loop, if the values that cross it are kept. */
-export const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
-  const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => there.has(v)))
+export const breaksOf = (j: Joint, kept: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
+  const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => kept.has(v)))
   const stages = stagesAt(
     j.graph,
     mapped(cuts, (c) => c.at),
@@ -275,57 +276,57 @@ export const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpI
   return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
 }
 
-/** Returns true if a loop recomputes, in its own tiles, a value of another. */
-type Makes = (s: Stretch, v: ValueId) => boolean
+/** Returns true if a loop recomputes a value of another loop in its own tiles. */
+type Recomputes = (s: LoopOps, v: ValueId) => boolean
 
 /** Returns true if a value can be recomputed by this loop: loops over tiles cannot recompute all values. */
-export const mayMake = (j: Joint, s: Stretch, v: ValueId): boolean =>
-  reachOf(s.dims) === 'image' && (j.canGo(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
+export const canRecomputeIn = (j: Joint, s: LoopOps, v: ValueId): boolean =>
+  reachOf(s.dims) === 'image' && (j.canRecompute(v) || (s.phase === 'backward' && j.gradientMakers.has(v)))
 
-/** All backward stretches recompute the dropped values. */
-const alike = (j: Joint, gone: ReadonlySet<ValueId>): Makes => {
-  const there = thereFor(j, gone)
-  return ({ phase }, v) => phase === 'backward' && j.makers.has(v) && !there.has(v)
+/** All backward loops recompute the dropped values. */
+const inAllLoops = (j: Joint, dropped: ReadonlySet<ValueId>): Recomputes => {
+  const kept = keptFor(j, dropped)
+  return ({ phase }, v) => phase === 'backward' && j.makers.has(v) && !kept.has(v)
 }
 
 /** The ops of each loop: recomputed ones come before their first reader. */
-const bodiesOf = (j: Joint, stretches: readonly Stretch[], makes: Makes): readonly (readonly OpId[])[] => {
+const bodiesOf = (j: Joint, loops: readonly LoopOps[], recomputes: Recomputes): readonly (readonly OpId[])[] => {
   const makers = new Map([...j.makers, ...j.gradientMakers])
-  return mapped(stretches, (s) => {
+  return mapped(loops, (s) => {
     const here = new Set(s.ops.flatMap((id) => j.graph.ops[id]!.outs))
-    return withReruns(j.graph, makers, s.ops, { has: (v) => here.has(v) || !makes(s, v), add: (v) => here.add(v) })
+    return withReruns(j.graph, makers, s.ops, { has: (v) => here.has(v) || !recomputes(s, v), add: (v) => here.add(v) })
   })
 }
 
 /** A loop, or the ops that wait for its sums. */
 interface Part extends Pick<Run, 'phase' | 'expands'> {
   readonly ops: readonly OpId[]
-  readonly of: Stretch['phase']
-  readonly loops: boolean
+  readonly of: LoopOps['phase']
+  readonly isLoop: boolean
 }
 
-/** The parts of the step for loops that recompute. `gone`: values that are not kept for the backward; loops end where all other values cross. */
-const jointParts = (j: Joint, gone: ReadonlySet<ValueId>, { cut, whole }: Shape, makes: Makes): readonly Part[] => {
-  const breaks = cut ? breaksOf(j, thereFor(j, gone)) : NONE
+/** The parts of the step for loops that recompute. `dropped`: values that are not kept for the backward pass. */
+const jointParts = (j: Joint, dropped: ReadonlySet<ValueId>, { cut, whole }: Shape, recomputes: Recomputes): readonly Part[] => {
+  const breaks = cut ? breaksOf(j, keptFor(j, dropped)) : NONE
   const isUsual = !cut && whole === undefined
-  const forward = isUsual ? j.forward : stretchesOf(j.graph, 'forward', j.forwardOrder, breaks, whole)
-  const backward = isUsual ? j.backward : stretchesOf(j.graph, 'backward', j.backwardOrder, breaks, whole)
-  const stretches = [...forward, ...backward]
-  const bodies = bodiesOf(j, stretches, makes)
-  const expands = (s: Stretch, ops: readonly OpId[]): boolean => {
+  const forward = isUsual ? j.forward : loopsOf(j.graph, 'forward', j.forwardOrder, breaks, whole)
+  const backward = isUsual ? j.backward : loopsOf(j.graph, 'backward', j.backwardOrder, breaks, whole)
+  const loops = [...forward, ...backward]
+  const bodies = bodiesOf(j, loops, recomputes)
+  const expands = (s: LoopOps, ops: readonly OpId[]): boolean => {
     const own = new Set(s.ops)
     return ops.some((id) => !own.has(id) && j.graph.ops[id]!.phase === 'backward' && !inPieces(j.graph, j.graph.ops[id]!))
   }
   return withoutDead(
     j.graph,
-    stretches.flatMap((s, i): readonly Part[] => [
-      { phase: s.phase, ops: bodies[i]!, of: s.phase, loops: true, expands: expands(s, bodies[i]!) },
-      { phase: s.phase === 'forward' ? 'forward' : 'update', ops: s.after, of: s.phase, loops: false },
+    loops.flatMap((s, i): readonly Part[] => [
+      { phase: s.phase, ops: bodies[i]!, of: s.phase, isLoop: true, expands: expands(s, bodies[i]!) },
+      { phase: s.phase === 'forward' ? 'forward' : 'update', ops: s.after, of: s.phase, isLoop: false },
     ]),
   )
 }
 
-/** The step, in any tiles. */
+/** The step for some limits of its tiles. */
 type InTiles = (limits: Limits) => Either<TileError, readonly Segment[]>
 
 const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
@@ -333,8 +334,8 @@ const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
     j.graph,
     mapped(parts, (p) => p.ops),
   )
-  const grids = mapped(parts, ({ loops, ops, expands }, i): ((limit: number) => Grid) =>
-    loops ? gridsOf(j.graph, j.costs, ops, live[i]!, expands) : () => UNTILED,
+  const grids = mapped(parts, ({ isLoop, ops, expands }, i): ((limit: number) => Grid) =>
+    isLoop ? gridsOf(j.graph, j.costs, ops, live[i]!, expands) : () => UNTILED,
   )
   const inGrids = segmentsOn(
     j.graph,
@@ -355,6 +356,6 @@ const partsInTiles = (j: Joint, parts: readonly Part[]): InTiles => {
 
 export const jointSegments = (
   j: Joint,
-  gone: ReadonlySet<ValueId>,
+  dropped: ReadonlySet<ValueId>,
   choice: Shape & Limits,
-): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, gone, choice, alike(j, gone)))(choice)
+): Either<TileError, readonly Segment[]> => partsInTiles(j, jointParts(j, dropped, choice, inAllLoops(j, dropped)))(choice)

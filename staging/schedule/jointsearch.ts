@@ -1,6 +1,6 @@
 // Small tiles of joint plans (joint.ts), for budgets that nothing else fits. In: the training graph, a machine. Out: candidates, each with fewer
-// pages than the one before. Values are dropped in one order: the one that costs least for a byte first, with the prices of dependent ones counted
-// anew. Parameters and state may be on the device or at home in the lower tier.
+// pages than the one before. Values are dropped in the order of their recompute seconds for each byte, and each drop updates the prices of the values
+// that depend on it. Large parameters and state are on the device, or in the lower tier between their uses.
 import { isLeft, right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
 import { mapped } from '../core/mapped'
@@ -16,19 +16,19 @@ import { atLeastOf } from './atleast'
 import { type Candidate, type Deferred, deferred, type Finest, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { type FineTiles, fineTiles } from './finetiles'
-import { Going } from './going'
-import { type Joint, jointOf, jointSegments, type Limits, thereFor } from './joint'
+import { RecomputeCost } from './recomputecost'
+import { type Joint, jointOf, jointSegments, type Limits, keptFor } from './joint'
 import { layOut } from './layout'
 import { onceFor } from './remember'
 
-// ---------------------------------------------------------------- the order in which values go
+// ---------------------------------------------------------------- the order of drops
 
-/** After dropping the i-th value: seconds of recomputation, and kept bytes. */
+/** The order of drops, and the costs of each number of drops. */
 interface Order {
   readonly joint: Joint
   readonly values: readonly ValueId[]
-  /** For none gone, one gone, … all gone. */
-  readonly againSeconds: readonly number[]
+  /** By number of dropped values, from none to all. */
+  readonly recomputeSeconds: readonly number[]
   readonly keptBytes: readonly number[]
   /** The seconds of the step's calls without recomputation. */
   readonly seconds: number
@@ -38,27 +38,27 @@ interface Order {
 export const orderOf = onceFor((graph, machine): Order => {
   const costs = opCosts(graph, machine)
   const joint = jointOf(graph, costs)
-  const going = new Going(graph, costs, joint.makers, joint.backward, thereFor(joint, new Set()))
+  const cost = new RecomputeCost(graph, costs, joint.makers, joint.backward, keptFor(joint, new Set()))
   const bytes = (v: ValueId): number => valueBytes(graph.values[v]!)
-  const price = new Map(mapped(joint.mayGo, (v) => [v, going.price(v) / bytes(v)]))
+  const price = new Map(mapped(joint.droppable, (v) => [v, cost.price(v) / bytes(v)]))
   const values: ValueId[] = []
-  const againSeconds = [going.total]
-  const keptBytes = [joint.mayGo.reduce((n, v) => n + bytes(v), 0)]
+  const recomputeSeconds = [cost.total]
+  const keptBytes = [joint.droppable.reduce((n, v) => n + bytes(v), 0)]
   while (price.size > 0) {
     let next = -1
     for (const [v, p] of price) if (next < 0 || p < price.get(next)!) next = v
     price.delete(next)
-    const changed = going.go(next)
-    for (const v of changed) if (price.has(v)) price.set(v, going.price(v) / bytes(v))
+    const changed = cost.drop(next)
+    for (const v of changed) if (price.has(v)) price.set(v, cost.price(v) / bytes(v))
     values.push(next)
-    againSeconds.push(going.total)
+    recomputeSeconds.push(cost.total)
     keptBytes.push(keptBytes.at(-1)! - bytes(next))
   }
   const seconds = (ops: readonly { readonly id: OpId }[]): number => ops.reduce((n, op) => n + costs[op.id]!.seconds, 0)
   return {
     joint,
     values,
-    againSeconds,
+    recomputeSeconds,
     keptBytes,
     seconds: seconds(graph.ops),
     forwardSeconds: seconds(forwardOps(graph)),
@@ -74,14 +74,14 @@ interface Choice extends Limits {
   readonly persistents: Persistents
 }
 
-/** The step of a choice, laid out when it is asked for. Loops end where all that crosses is kept. */
+/** The step of a choice, laid out when it is read. Loops also end where all values that cross are kept. */
 const candidateOf = (graph: Graph, machine: Machine, choice: Choice): Deferred => {
-  const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
-  const { dropped: gone, persistents } = choice
+  const { joint, values, recomputeSeconds, seconds } = orderOf(graph, machine)
+  const { dropped, persistents } = choice
   let made: readonly Segment[] | undefined
   const segments = (): readonly Segment[] => {
     if (made) return made
-    const out = new Set(values.slice(0, gone))
+    const out = new Set(values.slice(0, dropped))
     const tiled = jointSegments(joint, out, { ...choice, cut: true })
     // Tiles that are not legal somewhere are none at all.
     const step = isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
@@ -90,7 +90,7 @@ const candidateOf = (graph: Graph, machine: Machine, choice: Choice): Deferred =
   }
   const like = (of: readonly Segment[], g = graph): Candidate =>
     swappingOnDemand(cutForLink(layOut(g, of, machine, { packing: 'rows', persistents }), machine.link), machine)
-  return deferred(LEAST * (seconds + againSeconds[gone]!), () => like(segments()), {
+  return deferred(LEAST * (seconds + recomputeSeconds[dropped]!), () => like(segments()), {
     like,
     atLeast: () => atLeastOf(graph, segments(), machine, persistents),
   })
@@ -104,7 +104,7 @@ const LEAST = 0.95
  * the backward, and neither is shorter than its compute.
  */
 const estimates = (o: Order, space: number, link: Link): readonly number[] =>
-  mapped(o.againSeconds, (again, n) => {
+  mapped(o.recomputeSeconds, (again, n) => {
     const excess = Math.max(0, o.keptBytes[n]! - space)
     return (
       Math.max(o.forwardSeconds, excess / link.outBytesPerSecond) +
@@ -121,23 +121,23 @@ const LISTED = [1 / 64, 1 / 256]
 /** Without a lower tier, recomputed shares of the order: nothing else makes room. */
 const SHARES = [1, 3 / 4, 1 / 2]
 
-/** How many values are recomputed: as many as if nothing fitted. */
-const goneFor = (order: Order, machine: Machine): readonly number[] => {
+/** The numbers of dropped values: with a lower tier, the fastest for a budget of no bytes. */
+const dropCounts = (order: Order, machine: Machine): readonly number[] => {
   if (!hasTier(machine)) return mapped(SHARES, (share) => Math.round(share * order.values.length))
   const estimate = estimates(order, 0, machine.link)
   return [estimate.indexOf(Math.min(...estimate))]
 }
 
-/** Small tiles, with all recomputation that they need; and, last, with large parameters and state at home. */
+/** Small tiles, with all recomputation that they need. The last ones have large parameters and state in the lower tier. */
 export function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const order = orderOf(graph, machine)
   const kinds: readonly Persistents[] = mayBeHome(graph, machine) ? ['resident', 'home'] : ['resident']
   for (const persistents of kinds)
-    for (const gone of goneFor(order, machine))
+    for (const dropped of dropCounts(order, machine))
       for (const part of LISTED) {
         const limit = part * order.keptBytes[0]!
         const whole = persistents === 'home' ? { whole: limit } : {}
-        yield candidateOf(graph, machine, { dropped: gone, persistents, forward: limit, backward: limit, ...whole })
+        yield candidateOf(graph, machine, { dropped, persistents, forward: limit, backward: limit, ...whole })
       }
 }
 
@@ -176,7 +176,7 @@ function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Genera
   return tooMany
 }
 
-/** Places of parameters and state: large ones at home, then all that have a sector. */
+/** Places of parameters and state: only large ones in the lower tier, then all that may be there. */
 const placesFor = (graph: Graph, machine: Machine): readonly Homes[] => {
   const large = mayBeHome(graph, machine) ? 'home' : 'resident'
   const homes = homesIn(unitsOf(graph))
@@ -192,8 +192,8 @@ function* finestAt(
 ): Generator<Candidate, number | undefined, boolean> {
   const order = orderOf(graph, machine)
   let tooMany: number | undefined
-  for (const gone of new Set([0, ...goneFor(order, machine)])) {
-    const out = new Set(order.values.slice(0, gone))
+  for (const dropped of new Set([0, ...dropCounts(order, machine)])) {
+    const out = new Set(order.values.slice(0, dropped))
     const joint = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
     const whole = persistents === 'resident' ? joint : updatedByRows(graph, joint)
     const tiles = fineTiles(graph, machine, whole, persistents)
@@ -218,7 +218,7 @@ function* finestAt(
   return tooMany
 }
 
-/** Its segments are known when it is laid out: they have as many slices as an image has rows. */
+/** Its segments have a slice for each row of tiles, so they are computed only for a layout. */
 const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persistents: Homes): Deferred => {
   const make = (): Candidate => {
     const segments = certain('grids were looked at')(tiles.segments())
@@ -230,7 +230,7 @@ const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persist
   return deferred(0, make, { atLeast: () => ({ pages: tiles.pages.least, seconds: () => 0 }) })
 }
 
-/** Nothing made again, with all that leaves moved; or as much as if nothing fitted. */
+/** Tiles as small as possible: without recomputation, and with that of `dropCounts`. */
 export const jointFinest: Finest = finestTiles
 
 export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

@@ -18,7 +18,7 @@ export interface Layout extends Unrolled, Placement {
 }
 
 interface Placing {
-  /** For touches: the times when pages may leave. */
+  /** For touches: the times at which pages may be swapped out. */
   readonly rule?: StayRule
   readonly packing?: Packing
   readonly persistents?: Homes
@@ -49,13 +49,13 @@ export const unroll = (graph: Graph, segments: readonly Segment[], machine: Mach
 export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>
   placed(graph, segments, expand(graph, segments, machine), placing)
 
-/** The same step with large parameters and state at home in the lower tier, from where they come and go. */
+/** The same step with large parameters and state in the lower tier between their uses. */
 export const atHome = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
   placed(l.graph, l.segments, l, { packing, persistents: 'home', ...(rule ? { rule } : {}) })
 
 /**
- * The same step with its values elsewhere: a storage of its own wastes half a page a value, which is a tenth of a step whose
- * values are a few pages each.
+ * The same step with other places of its values. A storage of its own wastes half a page for each value: a tenth of a step whose values have a few
+ * pages each.
  */
 export const packedAs = (l: Unplaced, packing?: Packing, rule?: StayRule): Layout =>
   placed(l.graph, l.segments, l, { ...(packing ? { packing } : {}), ...(rule ? { rule } : {}) })
@@ -81,7 +81,7 @@ export const heldAt = (
     add(label, t.to - t.from)
     if (t.kind === 'small') packed.add(t.storage)
   }
-  // A large value among many packed ones has a name.
+  // A large value among small ones on shared pages is named.
   for (const s of packed)
     for (const id of l.storages[s]!.cells) {
       const { label, first, last, bytes } = l.cells[id]!

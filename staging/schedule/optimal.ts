@@ -1,6 +1,6 @@
-// `checkpoint:optimal`: the optimal recomputation of a chain of stages (chaindp.ts), for general graphs a chain of blocks. In:
-// the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
-// budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
+// `checkpoint:optimal`: the optimal recomputation of a chain of stages (chaindp.ts), for general graphs a chain of blocks. In: the training graph.
+// Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a budget, the one that uses it best. Stages may
+// also keep their expensive values and recompute the cheap ones.
 import { mapped } from '../core/mapped'
 import { right } from 'fp-ts/Either'
 import { certain } from '../core/certain'
@@ -19,13 +19,13 @@ import { runsOf } from './rerun'
 
 const SLOTS = 1000
 const LISTED = 16
-/** A schedule that computes this many times the fastest one's seconds is used only if no other fits. */
+/** A schedule that takes this many times the seconds of the fastest one is used only if no other fits. */
 const WORTH_COMPUTING = 3
-/** Calls of layouts that are remembered for other budgets, of all chains of a graph together. */
+/** The number of calls of layouts that are cached for other budgets, of all chains of a graph together. */
 const REMEMBERED_CALLS = 60_000
-/** The emitted schedule leaves out unread ops: it takes a little less than the model says. */
+/** The emitted schedule leaves out unread ops, so it takes a little less than the model says. */
 const MODELLED_LOW = 0.97
-/** It also holds less, for this reason and because slots round sizes up. */
+/** It also holds less, for the same reason and because sizes are rounded up to slots. */
 const HELD_LOW = 0.9
 
 /** Bytes to slots, to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
@@ -57,7 +57,7 @@ const mostBytes = (sizes: readonly ChainStage[]): number => {
   return most
 }
 
-/** A cache that forgets its oldest entries above a size. */
+/** A cache that removes its oldest entries above a size. */
 class Latest {
   private readonly kept: { readonly size: number; readonly forget: () => void }[] = []
   private size = 0
@@ -76,7 +76,7 @@ class Latest {
 }
 const latest = onceFor(() => new Latest(REMEMBERED_CALLS))
 
-/** The pages that a number of slots needs, or may need. */
+/** The certain, and the possible, pages of a number of slots. */
 interface Known {
   readonly slots: number
   readonly pages: number
@@ -110,7 +110,7 @@ export class OptimalChain {
     )
   }
 
-  /** The least memory with which a schedule does not compute again and again: that of a long chain may compute everything twenty times. */
+  /** The least memory without repeated recomputation: a long chain may otherwise compute everything twenty times. */
   get leastWorthwhile(): number {
     const { steps } = this
     const most = WORTH_COMPUTING * this.seconds(steps.at(-1)!)
@@ -144,7 +144,7 @@ export class OptimalChain {
     })
   }
 
-  /** All on the device. */
+  /** All values stay on the device. */
   resident(slots: number): Candidate {
     const atLeastPages = pagesIn(this.persistentBytes + this.bytes(slots) * HELD_LOW)
     const atLeast = (): AtLeast => atLeastResident(this.chain.graph, this.segments(slots), this.machine)
@@ -180,7 +180,7 @@ export class OptimalChain {
   }
 }
 
-/** At most `n` of a list, its first and last among them. */
+/** At most `n` items of a list, the first and the last among them. */
 export const spread = <T>(list: readonly T[], n: number): readonly T[] =>
   list.length <= n ? list : Array.from({ length: n }, (_, i) => list[Math.round((i * (list.length - 1)) / (n - 1))]!)
 
@@ -199,9 +199,9 @@ function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
 }
 
 /**
- * The schedule with the most slots that fits: more memory never takes longer. Pages grow almost evenly with slots, so the next one to look at lies on
- * a line through the two nearest that are known. Halving takes over after as many looks as it needs alone. Schedules that cannot be faster than the
- * best are skipped.
+ * The schedule with the most slots that fits: more memory is never slower. Pages grow almost evenly with slots, so the next number to try lies on a
+ * line through the two nearest known ones. After as many tries as bisection needs, bisection follows. Schedules that cannot be faster than the best
+ * are skipped.
  */
 export function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, number, number> {
   const { steps } = optimal

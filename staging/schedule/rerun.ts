@@ -1,6 +1,6 @@
 // From decisions about stages to runs of ops. In: the training graph cut into stages, and actions (pass over a stage, run it and keep something, run
-// its backward). Out: runs with all inputs of every backward op: a missing forward value is recomputed right before its first reader, from present
-// ones. Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
+// its backward). Out: runs with all inputs of each backward op. A missing forward value is recomputed directly before its first reader, from present
+// values. Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
 import { mapped } from '../core/mapped'
 import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
 import { type SegmentPhase, UNTILED } from '../plan/plan'
@@ -15,7 +15,7 @@ export interface Stage {
 
 /**
  * The ops of the step by stage: stage i is between cuts i-1 and i of the forward pass, with its gradients. A backward op belongs to the values whose
- * gradients it reads, so that one which makes gradients of earlier stages takes none of theirs along.
+ * gradients it reads. So an op that makes gradients of earlier stages does not pull their ops into its own stage.
  */
 export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[] => {
   const ids = mapped(forwardOps(graph), (o) => o.id)
@@ -31,7 +31,7 @@ export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[
   return mapped(groups, (g, i) => ({ forward: g.ops, backward: backward[i]! }))
 }
 
-/** Small, and dear to make again: statistics and losses are made once a step and stay. */
+/** Small, and expensive to recompute: statistics and losses are computed once in a step and stay. */
 const staysForGood = (graph: Graph, v: ValueId): boolean => {
   const value = graph.values[v]!
   return value.role === 'stat' || isResult(value)
@@ -40,18 +40,18 @@ const staysForGood = (graph: Graph, v: ValueId): boolean => {
 export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
   new Map(forwardOps(graph).flatMap((op) => mapped(op.outs, (v) => [v, op] as const)))
 
-/** Forward ops that run when a stage runs again: all but those whose results stay for good. */
+/** Forward ops that run when a stage runs again: all except those whose results stay. */
 export const againOps = (graph: Graph, ops: readonly OpId[]): readonly OpId[] =>
   ops.filter((id) => !graph.ops[id]!.outs.every((v) => staysForGood(graph, v)))
 
-/** The present values, and added ones. */
-export interface Found {
+/** A set of values that only grows. */
+export interface GrowingSet {
   readonly has: (v: ValueId) => boolean
   readonly add: (v: ValueId) => void
 }
 
-/** `ops`, each after the makers of its forward inputs that are not `there`; their results are there from then on. */
-export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: Found): OpId[] => {
+/** `ops`, each after the makers of its forward inputs that are not in `there`. Adds their results to `there`. */
+export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: GrowingSet): OpId[] => {
   const out: OpId[] = []
   const again = new Set<OpId>()
   const visit = (v: ValueId): void => {
@@ -72,7 +72,7 @@ export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: 
   return out
 }
 
-/** Takes out ops whose results are not read before they are made again or the step ends. */
+/** Removes ops whose results are not read before they are recomputed or the step ends. */
 export const withoutDead = <R extends { readonly ops: readonly OpId[] }>(graph: Graph, runs: readonly R[]): readonly R[] => {
   const needed = new Set(mapped(graph.values.filter(isResult), (v) => v.id))
   const out: R[] = []
@@ -103,7 +103,7 @@ class Emitter {
     this.makers = makersOf(graph)
   }
 
-  /** Runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them. */
+  /** Adjacent runs of one phase are joined. Backward runs stay separate, so that values may be swapped out between them. */
   private emit(phase: SegmentPhase, stage: number, ops: readonly OpId[]): void {
     const last = this.runs[this.runs.length - 1]
     if (last?.phase === phase && phase !== 'backward') last.ops.push(...ops)
@@ -134,7 +134,7 @@ class Emitter {
   }
 }
 
-/** The kept values of a stage: its outputs for the next, and for its own backward those of its option. */
+/** The kept values of a stage: its outputs for the next stage, and the values of its option for its own backward. */
 export interface Keeping {
   readonly outputs: ReadonlySet<ValueId>
   readonly options: readonly ReadonlySet<ValueId>[]
@@ -154,7 +154,7 @@ export const runsOf = (
   return emitter.finish()
 }
 
-/** One forward pass that keeps these values and the stages' outputs; the backward makes everything else again when it needs it. */
+/** One forward pass that keeps these values and the outputs of stages. The backward recomputes all others when it needs them. */
 export const keepingOnly = (graph: Graph, stages: readonly Stage[], kept: ReadonlySet<ValueId>): readonly Run[] => {
   const emitter = new Emitter(graph, stages)
   const later = stages.flatMap((s, i) => outputsOf(graph, stages, s, i))

@@ -20,10 +20,10 @@ const hasMuchToShare = (l: Layout): boolean => {
   return bytes(restingUnderAPage(l.cells, l.calls)) >= LEAST_SHARE * bytes(whole)
 }
 
-/** The step with values under a page on pages that they share; null where they are few. */
+/** The step with values smaller than a page on shared pages; null if there are few such values. */
 export const sharing = (l: Layout, rule?: StayRule): Layout | null => (hasMuchToShare(l) ? packedAs(l, 'shared', rule) : null)
 
-/** A planner's last candidates: those for a layout over shared pages. */
+/** A planner's last candidates: those of a layout on shared pages. */
 export const overSharedPages =
   (
     layouts: (graph: Graph, machine: Machine) => Layout | Iterable<Layout>,

@@ -1,26 +1,27 @@
-// Planned stays: those of the pages of a part, and a planner's decision for each gap between two. In: planned stays. Out: their residencies, and the
-// least number of pages that they work with. Invariant: a residency holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts
-// only adds to that. Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is swapped out.
+// Planned stays: the stays of a part's pages, and a planner's decision for each gap between two. In: planned stays. Out: their residencies, and the
+// least number of pages with which they work. Invariant: a residency holds its pages from `acquire` to the end of its last stay, or longer;
+// swaptimes.ts only adds to that. Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is
+// swapped out.
 import { mostHeld } from '../core/bytes'
 import { mayMove, type StorageKind } from '../memory/place'
 import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
-/** A planner's times for the copies of a gap; swaptimes.ts finds the open ones. */
+/** A planner's times for the copies of a gap. swaptimes.ts chooses the times that are absent. */
 export interface Timing {
-  /** The swap out is waited for here at the latest. */
+  /** The step waits for the swap out here at the latest. */
   readonly swappedOutBy?: Point
   /** The swap in starts here, and holds its pages from here on. */
   readonly swapInAt?: Point
-  /** It is waited for here at the latest, though it is needed later. */
+  /** The step waits for the swap in here at the latest, even if the pages are needed later. */
   readonly swappedInBy?: Point
 }
 
-/** For each gap (after stay i, before stay i+1) whether the pages are swapped out then, and in again. */
+/** For each gap (after stay i, before stay i+1): true if the pages are swapped out and in again. */
 export interface PlannedStays extends PageStays {
   readonly kind: StorageKind
   readonly swapped: readonly boolean[]
-  /** For each gap. */
+  /** By gap. */
   readonly timing: readonly (Timing | undefined)[] | undefined
   /** For a fed value that is loaded during the step before: the end of the step. */
   readonly ahead: Point | undefined
@@ -28,7 +29,7 @@ export interface PlannedStays extends PageStays {
 
 type Leaving = Pick<PlannedStays, 'swapped'> & Partial<Pick<PlannedStays, 'timing' | 'ahead'>>
 
-/** Up to this number of gaps, each present list is kept once: parts are many, and have few kinds of swaps. */
+/** Up to this number of gaps, equal lists are one object: there are many parts, and few kinds of lists. */
 const FEW_GAPS = 16
 const knownGaps: (readonly boolean[])[] = []
 
@@ -48,7 +49,7 @@ const noGaps = (count: number): readonly boolean[] => {
   return known
 }
 
-/** The same stays, with these gaps. All are made here, so that the engine compiles the readers of millions of them for one shape. */
+/** The same stays with these gaps. All planned stays are made here, so that V8 compiles their readers for one shape. */
 export const leavingIn = (
   { storage, from, to, stays }: PageStays,
   kind: StorageKind,
@@ -83,18 +84,18 @@ export interface PlannedResidency {
   readonly last: number
   readonly swapIn: 'tier' | 'source' | null
   readonly swapOut: boolean
-  /** To the sink, not to the lower tier. */
+  /** The copy out goes to the sink, not to the lower tier. */
   readonly handsOut: boolean
-  /** From here on the bytes no longer change: the swap out may start, even while they are still read. */
+  /** From this call on the bytes do not change: the swap out may start, even while they are read. */
   readonly settled: Point
   readonly swappedOutBy: Point
-  /** The planner said when it comes. */
+  /** The planner gave the time of the swap in. */
   readonly timed: boolean
-  /** The swap in is waited for. */
+  /** The point at which the step waits for the swap in. */
   readonly ready: Point
-  /** When it comes if nobody makes it come sooner. */
+  /** The time of the swap in, unless its lane starts it earlier. */
   readonly comes: Point
-  /** It holds pages over the border of two steps. */
+  /** It holds pages across the border of two steps. */
   readonly crosses: boolean
   acquire: Point
   release: Point
@@ -141,7 +142,7 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
   if (before) out.push(forNextStep(before, t.ahead!))
 }
 
-/** The same pages, filled for the next step at its end at the latest. */
+/** The same pages, filled for the next step by the end of this one. */
 const forNextStep = (before: PlannedResidency, end: Point): PlannedResidency => ({
   ...before,
   first: end,
@@ -154,14 +155,14 @@ const forNextStep = (before: PlannedResidency, end: Point): PlannedResidency => 
   release: end,
 })
 
-/** Those of a part stand behind each other. */
+/** The residencies of all parts. Those of one part follow each other. */
 export const residenciesOf = (planned: readonly PlannedStays[]): readonly PlannedResidency[] => {
   const out: PlannedResidency[] = []
   for (const t of planned) addResidencies(t, out)
   return out
 }
 
-/** With no copy ahead of its time or late. */
+/** The residencies without early or late copies. */
 export const untimed = (rs: readonly PlannedResidency[]): readonly PlannedResidency[] => {
   for (const r of rs) {
     r.acquire = r.comes
@@ -189,14 +190,14 @@ const changes = (planned: readonly PlannedStays[], calls: number): Int32Array =>
   return by
 }
 
-/** Pages held at each call, without making the residencies. */
+/** Pages held at each call, computed without residencies. */
 export const occupancy = (planned: readonly PlannedStays[], calls: number): Int32Array => {
   const occ = changes(planned, calls)
   for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
   return occ
 }
 
-/** The first call at which the least is needed, and that least. */
+/** The least number of pages, and the first call that needs it. */
 export const tightestCall = (
   planned: readonly PlannedStays[],
   calls: number,
@@ -207,14 +208,14 @@ export const tightestCall = (
   return { call, pages: occ[call] ?? 0 }
 }
 
-/** The least pages with which these swaps work: each swap out waited for at once, each swap in as its planner says. */
+/** The least pages with which these swaps work. Each swap out is waited for immediately, and each swap in starts when its planner says. */
 export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
 
-/** `leastPages` where all that may leave is away in every gap, without making those stays. */
+/** `leastPages` if all parts that may leave are swapped out in every gap. These stays are not made. */
 export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): number =>
   mostHeld(swappingAll(planned, calls, may), calls)
 
-/** The calls at which even so more pages are held. */
+/** The calls that hold more than these pages in this case. */
 export const overfullCalls = (planned: readonly PlannedStays[], calls: number, pages: number): readonly number[] => {
   const out: number[] = []
   let held = 0
@@ -246,7 +247,7 @@ const swappingAll = (planned: readonly PlannedStays[], calls: number, may = canS
 
 const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()
 
-/** `leastPages` of planned stays with these gaps swapped as well, without making them: for searches over swaps. */
+/** `leastPages` of planned stays if these gaps are swapped as well. The stays are not made, because searches over swaps call this often. */
 export const leastSwapping = (
   planned: readonly PlannedStays[],
   calls: number,
@@ -264,7 +265,7 @@ export const leastSwapping = (
   return mostHeld(by, calls)
 }
 
-/** Numbers of residencies by a point each, in their order: those of point p from `starts[p]` to `starts[p + 1]`. */
+/** The numbers of items by point, in order: those of point p are from `starts[p]` to `starts[p + 1]`. */
 export interface ByPoint {
   readonly starts: Int32Array
   readonly numbers: Int32Array
@@ -290,9 +291,9 @@ export const byPoint = (
   return { starts, numbers }
 }
 
-/** Returns true if a planner may swap it. */
+/** Returns true if a planner may swap the part. */
 export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
-/** Returns true if a planner may drop it without a lower tier: fed values have a source. */
+/** Returns true if a planner may drop the part without a lower tier: fed values have a source. */
 export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
 
 /** Stays of parts of at most this number of pages, which then move by themselves. */

@@ -27,7 +27,7 @@ const timedBusy = (rs: readonly PlannedResidency[], lane: number, { calls, secon
   return busy
 }
 
-/** The waiting copies of a lane. They settle from `head` on, but one that is cut short settles before its turn. */
+/** The waiting copies of a lane, which get their times in order from `head` on. A copy that is cut short gets its time earlier. */
 class Queue {
   readonly copies: SwapIn[] = []
   private head = 0
@@ -72,7 +72,7 @@ export const placeSwapIns = (
       settle(c, p)
     }
   }
-  /** Starts no earlier than p: the lane's work for others by then serves this one. */
+  /** Starts the copy at p or later. Work of the lane for others before p then serves this copy. */
   const cutShort = (c: SwapIn, p: Point): void => {
     const first = queues[laneOf(c.r)]!.first!
     if (first !== c) first.left = Math.min(first.total, first.left + c.left)

@@ -10,7 +10,7 @@ export interface SwapContext {
   readonly calls: readonly Call[]
   readonly budget: number
   readonly seconds: (r: PlannedResidency) => number
-  /** The link, and a second one if it has a queue of its own. */
+  /** The link, and a second one if it has its own queue. */
   readonly lanes: readonly Pick<Link, 'fullDuplex'>[]
   /** The number of its lane. */
   readonly laneOf: (r: PlannedResidency) => number
@@ -34,14 +34,14 @@ export const placeSwapOuts = (
   const ends = new Float64Array(rs.length)
   const late = new Int32Array(occ.length)
   const busy = mapped(lanes, () => new Float64Array(calls.length))
-  /** Copies whose stays are over, in order of their ends, from `head` on: their pages are held for nothing else. */
+  /** Copies whose stays have ended, in order of their ends, from `head` on. Only the copy still holds their pages. */
   const pending: SwapOut[] = []
   let head = 0
   let held = 0
   let time = 0
-  /** When a lane has copied all. */
+  /** The time at which a lane has finished all copies. */
   const freeAt = new Float64Array(lanes.length)
-  /** Waits for all copies that end by then. */
+  /** Waits for all copies that end by a point. */
   const waitUntil = (end: number, p: Point): void => {
     time = Math.max(time, end)
     for (; head < pending.length && pending[head]!.end <= time; head++) {

@@ -1,5 +1,5 @@
-// The times of copies. In: planned stays with the gaps that leave, the budget and the link. Out: residencies without pages. The same code serves
-// every planner that swaps: they differ in the gaps they choose, and some in times.
+// The times of copies. In: planned stays with the gaps that are swapped, the budget and the link. Out: residencies without pages. All planners that
+// swap share this code. They choose different gaps, and some choose times.
 //
 // No-wait order (paper 5, Prop. 1): swaps out start after the last write and are awaited only when their time is over or the memory is needed; swaps
 // in are the mirror image, found by walking the step backwards in time. Worked example, budget 4 pages: x (2 pages) ends at call 1, y needs 2 and z
@@ -38,10 +38,10 @@ const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): Growing 
   }
 }
 
-/** The time of a copy beside calls, over the time of both alone: if they slow each other down, it starts earlier. */
+/** The time of a copy beside calls, divided by the time of both alone. If they slow each other down, the copy starts earlier. */
 const stretchOf = ({ beside }: Link): number => (beside ? beside.copies / beside.calls : 1)
 
-/** Null when even with each copy waited for at once the budget is too small. */
+/** Returns null if the budget is too small even when the step waits for each copy immediately. */
 export const scheduleSwaps = (
   planned: readonly PlannedStays[],
   calls: readonly Call[],
@@ -81,7 +81,7 @@ export const scheduleSwaps = (
   return all.bytes <= bytes || !beyond ? swaps(near, all) : inTwo(near, { calls, bytes, link, beyond, homes, timed, swaps })
 }
 
-/** Steps of the share of host memory that is filled. A slow part is away for longer, so a full memory could overflow. */
+/** Steps of the share of host memory that is filled. A slow part is away for longer, so memory that is full by plan could overflow. */
 const SHARES = 64
 
 interface InTwo {
@@ -94,7 +94,7 @@ interface InTwo {
   readonly swaps: (rs: readonly PlannedResidency[], slots: TierSlots) => Swaps
 }
 
-/** Host memory first, and the disk for the rest. If a share takes too much of it even without delays, it need not be timed. */
+/** Host memory first, and the disk for the rest. A share that takes too much memory even without delays is not timed. */
 const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   const { calls, bytes, link, beyond, homes, timed, swaps } = o
   const goneFor = goneFarther(near, calls, bytes, homes)
@@ -121,7 +121,7 @@ const inTwo = (near: readonly PlannedResidency[], o: InTwo): Swaps => {
   return best ?? filling(0)!
 }
 
-/** Parts side by side that come and go together are one residency, unless they lie in different places or cross the border of two steps. */
+/** Adjacent parts that are swapped at the same calls are one residency, unless they lie in different places or cross the border of two steps. */
 const mergeNeighbours = (
   rs: readonly PlannedResidency[],
   unpaged: (r: PlannedResidency) => Growing,

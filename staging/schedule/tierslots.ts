@@ -10,7 +10,7 @@ import type { PlannedResidency, PlannedStays } from './stays'
 export interface TierSlots {
   readonly offset: (r: PlannedResidency) => number | undefined
   readonly bytes: number
-  /** The first ones, in host memory. */
+  /** The first slots are in host memory. */
   readonly hostBytes: number
 }
 
@@ -32,7 +32,7 @@ const NOWHERE: Homes = { bytes: 0, of: () => undefined }
 
 const isToTier = (r: PlannedResidency): boolean => r.swapOut && !r.handsOut
 
-/** When the pages of a part are in the tier, or on their way. */
+/** The time during which the pages of a part are in the tier, or on their way. */
 export interface Away {
   readonly part: PlannedStays
   readonly first: Point
@@ -72,7 +72,7 @@ interface SlotRules {
   readonly areAlike?: boolean
 }
 
-/** Parts side by side in one slot. */
+/** Adjacent parts in one slot. */
 export const slotsOf = (
   away: readonly Away[],
   { isIn = () => true, mostPages = Infinity, areAlike = false }: SlotRules = {},
@@ -92,7 +92,7 @@ export const slotsOf = (
   return slots
 }
 
-/** Bytes of slots at the worst moment: wherever they lie, they take no less. */
+/** The peak of the bytes of slots: no choice of places takes less. */
 export const mostInSlots = (slots: readonly Slot[], points: number): number => {
   const pages = new Float64Array(points + 2)
   for (const { from, to, first, last } of slots) {
@@ -102,7 +102,7 @@ export const mostInSlots = (slots: readonly Slot[], points: number): number => {
   return bytesOf(mostHeld(pages, points + 1))
 }
 
-/** The places of slots behind each other, from a first byte on. */
+/** The places of slots, one after another from a first byte on. */
 const placed = (slots: readonly Slot[], from: number, into: Map<PlannedStays, number>): number => {
   const packed: Packed = packByLifetime(slots.map((s) => ({ bytes: bytesOf(s.to - s.from), first: s.first, last: s.last })))
   slots.forEach((s, i) => {
@@ -111,7 +111,7 @@ const placed = (slots: readonly Slot[], from: number, into: Map<PlannedStays, nu
   return from + packed.bytes
 }
 
-/** The homes in memory of this number of bytes, no home in two. */
+/** The homes that fit in this number of bytes of memory, each of them whole. */
 export const homesWithin = (rs: readonly PlannedResidency[], homes: Homes, bytes: number): number => {
   if (homes.bytes <= bytes) return homes.bytes
   const starts = rs.flatMap((r) => (r.stays.kind === 'home' ? homes.of(r.stays.storage)! : []))

@@ -9,7 +9,7 @@ import { type Graph, trains } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Segment, tilesOf } from '../plan/plan'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
-import { type ChosenSegment, segmentation, type SegmentationRules, type Stretch } from '../tile/segmentation'
+import { type ChosenSegment, segmentation, type SegmentationRules, type PieceRun } from '../tile/segmentation'
 import { assembledRuns, type Group, slicedRuns } from '../tile/segments'
 import { atLeastOfRunning, callSeconds, launchSeconds, type Running } from './atleast'
 import { type Candidate, type Deferred, deferred, type Finest, type Planner, swappingOnDemand } from './candidate'
@@ -21,22 +21,22 @@ import { onceFor } from './remember'
 import { sharing } from './sharing'
 
 const TILE_SIZES = 12
-/** The usual limit for a step of training, and for predictions, whose images may be larger. More are listed if nothing fits. */
+/** The usual limit of tiles for training steps, and for predictions, whose images may be larger. If nothing fits, more tiles are listed. */
 const usualTiles = (graph: Graph): number => (trains(graph) ? 512 : 2048)
 
 export interface TiledOptions {
-  /** Choose borders by the price of crossing, too. */
+  /** Borders also depend on the price of a crossing. */
   readonly crossings: boolean
-  /** Squares beside bands. */
+  /** Squares in addition to bands. */
   readonly squares: boolean
-  /** Join pieces into segments; else every piece between clean cuts is one. */
+  /** Pieces are joined into segments; otherwise each piece between clean cuts is one. */
   readonly join: boolean
 }
 export const TILED: TiledOptions = { crossings: true, squares: true, join: true }
 
 export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine), launchSeconds(machine)))
 
-/** Tiles of a segment lie inside one run: where no run works on more than the limit, nothing is tiled. */
+/** Tiles of a segment lie inside one run. If no run works on more than the limit, nothing is tiled. */
 const mostInARun = onceFor((graph, machine): number => {
   const p = forwardPieces(graph, machine)
   const first = new Map<number, number>()
@@ -55,7 +55,7 @@ interface StepInTiles {
   readonly candidate: Deferred
   readonly calls: number
   readonly isLegal: () => boolean
-  /** Only candidates whose bounds for calls alone do not exclude them. */
+  /** Only candidates that are not excluded by the bound for their calls alone. */
   readonly isSliced: () => boolean
 }
 
@@ -67,7 +67,7 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
     if (made === undefined) made = E.getOrElseW(() => null)(slicedRuns(graph, runs))
     return made
   }
-  // An illegal one needs more pages than there are, and is never laid out.
+  // Illegal tiles need more pages than exist, and are never laid out.
   const like = (of: readonly Segment[], g = graph): Candidate => swappingOnDemand(layOut(g, of, machine, { packing }), machine)
   const candidate = deferred(callSeconds(graph, running, machine), () => like(segments()!), {
     tiles,
@@ -78,21 +78,21 @@ const stepInTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegme
   return { candidate, calls, isLegal: () => segments() !== null, isSliced: () => made !== undefined }
 }
 
-/** The step in these tiles, which says so; null where they are not legal. */
+/** The step in these tiles; null if they are not legal. */
 export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[]): Deferred | null => {
   const { candidate, isLegal } = stepInTiles(graph, machine, tiles, 'rows')
   return isLegal() ? candidate : null
 }
 
-/** Every piece on its own, on the grid that the rules give it. */
+/** Each piece alone, on the grid that the rules give. */
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
-    const here = (): Stretch => p.span(i, i)
+    const here = (): PieceRun => p.span(i, i)
     const one = segmentation({ ...p, pieces: [piece], span: here, passing: here }, rules)
     return mapped(one, ({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 
-/** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower the need. */
+/** Finer and finer tiles, until one fits without waits or two candidates in a row need no fewer pages. */
 function* refine(
   graph: Graph,
   machine: Machine,
@@ -108,7 +108,7 @@ function* refine(
   let idle = 0
   for (let i = 1; i <= TILE_SIZES && idle < 2; i++) {
     const limited = { ...rules, limitBytes: whole / 2 ** i }
-    // A deep network's runs are short, and its stretches many.
+    // A deep network has short runs, and many of them.
     if (most <= limited.limitBytes) continue
     const chosen = o.join ? segmentation(p, limited) : apart(p, limited)
     const key = mapped(chosen, (s) => `${s.from}:${s.grid.B}x${s.grid.H}x${s.grid.W}`).join()
@@ -117,7 +117,7 @@ function* refine(
     seen.add(key)
     const { candidate, isSliced, isLegal } = stepInTiles(graph, machine, chosen, packing)
     if (yield candidate) return
-    // A candidate with too much compute is irrelevant, and so is its need; an illegal one needs nothing.
+    // A candidate with too much compute cannot win, so its pages do not matter. Illegal tiles have no pages.
     if (!isSliced() || !isLegal()) continue
     const { pages } = candidate.atLeast!
     idle = pages < least ? 0 : idle + 1
@@ -125,7 +125,7 @@ function* refine(
   }
 }
 
-/** More tiles than usual, from coarse to fine; a working set below a page needs no less. */
+/** More tiles than usual, from coarse to fine. A working set below one page needs no fewer pages. */
 function* finest(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.span(0, p.pieces.length - 1).workBytes
@@ -158,11 +158,11 @@ function* candidates(
   for (const secondsPerCrossingByte of o.crossings ? [0, onLink] : [0])
     for (const bandsOnly of o.squares ? [true, false] : [true])
       yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen, packing)
-  // A network that cannot be tiled still has a plan: excess values leave whole.
+  // A network that cannot be tiled still has a plan: values that do not fit are swapped out whole.
   if (!seen.size) yield swappingOnDemand(packedAs(inCoreRows(graph, machine), packing), machine)
 }
 
-/** The same tiles, where values under a page are many: on pages that they share. */
+/** The same tiles on shared pages, if many values are smaller than a page. */
 export const tiledSmall: Planner = (graph, machine) => E.right(small(graph, machine))
 
 function* small(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {

@@ -1,4 +1,4 @@
-// `auto`: one search over loops, tiles, recomputation and places. In: a training graph. Out: candidates. A few simple plans tell if
+// `auto`: one search over loops, tiles, recomputation and places. In: a training graph. Out: candidates. A few simple plans show if
 // a budget suffices: a chain of stages, swaps without recomputation, then tiles. If one of them fits, the search begins.
 // Worked example, a budget below the smallest chain: small tiles fit, and the search finds fewer and larger ones that recompute less.
 import { isRight, right } from 'fp-ts/Either'

@@ -1,7 +1,7 @@
-// The ops of a loop for its bits, and the totals that the model reads. In: a problem, a loop, its bits. Out: the ops in order, the values
-// that the loop finds and leaves, its seconds and the bytes of its tiles. Both are cached, because a search asks often.
+// The ops of a loop for its bits, and the totals that the model reads. In: a problem, a loop, its bits. Out: the ops in order, the inputs and results
+// of the loop, its seconds and the bytes of its tiles. Both are cached, because a search reads them often.
 // An op is left out if nobody reads its results before they are computed again.
-// Worked example, a backward loop that recomputes relu1 from conv1's output: [norm1 relu1 | relu1's gradient, norm1's sums]. It finds conv1.
+// Worked example, a backward loop that recomputes relu1 from conv1's output: [norm1 relu1 | relu1's gradient, norm1's sums]. Its input is conv1's output.
 import { isRight } from 'fp-ts/Either'
 import { mapped } from '../core/mapped'
 import type { OpId, ValueId } from '../graph/graph'
@@ -11,38 +11,38 @@ import { bytesOf } from '../core/bytes'
 import { PART_PAGES } from '../memory/touches'
 import { type Loop, mayRepeat, type Problem } from './problem'
 
-/** The bytes that come and go together. */
+/** The bytes that are swapped together. */
 export const PART = bytesOf(PART_PAGES)
 
 /** Memory of a loop. */
 interface Peak {
-  /** In tiles: the most bytes of values of the loop, and of found and left values that are held together. The former have one room for all ops. */
+  /** In tiles: the most bytes of values inside the loop, which share one space, and of inputs and results that are held together. */
   readonly bytes: number
   /** Without tiles: the most bytes of all at an op, with its scratch. Values that no op needs then may be in the lower tier. */
   readonly peak: number
-  /** Without tiles: the most bytes at an op beside all left values. Left values that the op does not need yet make it smaller. */
+  /** Without tiles: the most bytes at an op beside all results. Results that are not computed yet make it smaller. */
   readonly beside: number
   /** The largest scratch of an op. Smaller tiles need it, too. */
   readonly scratch: number
-  /** Bytes of found and of left values when they are most. */
-  readonly found: number
-  readonly left: number
-  /** At most a part of each found and left value. Two tiles that meet in a part both need it, so it stays between them. */
-  readonly foundParts: number
-  readonly leftParts: number
+  /** Bytes of inputs and of results when their sum is largest. */
+  readonly inputBytes: number
+  readonly resultBytes: number
+  /** At most a part of each input and result. Two tiles that meet in a part both need it, so it stays between them. */
+  readonly inputParts: number
+  readonly resultParts: number
   /** The numbers of these values that waste a part of a page. */
-  readonly foundValues: number
-  readonly leftValues: number
+  readonly inputCount: number
+  readonly resultCount: number
 }
 
 /** A loop for one set of values that later loops need. */
-export interface Running extends Peak {
+export interface LoopTotals extends Peak {
   readonly ops: readonly OpId[]
   /** Inputs from other loops or from outside, and outputs that later loops need. */
-  readonly finds: readonly ValueId[]
-  readonly leaves: readonly ValueId[]
-  /** For each found value 1 if the loop also makes it. */
-  readonly remakes: Uint8Array
+  readonly inputs: readonly ValueId[]
+  readonly results: readonly ValueId[]
+  /** For each input 1 if the loop also recomputes it. */
+  readonly isRecomputed: Uint8Array
   readonly seconds: number
   /** Kernel calls of one tile. */
   readonly calls: number
@@ -53,28 +53,28 @@ export interface Running extends Peak {
 }
 
 /** Halos are measured on this number of bands. */
-const TELLING = 4
+const FEW_BANDS = 4
 
-const halos = new WeakMap<Running, number>()
+const halos = new WeakMap<LoopTotals, number>()
 
 /**
  * Seconds of each further band of rows, for rows that two bands both compute. Infinity if rows cannot be separated.
  * Worked example, two convolutions of 3 x 3 in one loop: the first computes two rows twice at each border.
  */
-export const haloSeconds = (p: Problem, r: Running, expands: boolean): number => {
+export const haloSeconds = (p: Problem, r: LoopTotals, expands: boolean): number => {
   const there = halos.get(r)
   if (there !== undefined) return there
-  const sliced = sliceRun(p.graph, r.ops, { B: 1, H: TELLING, W: 1 }, r.keeps, expands)
+  const sliced = sliceRun(p.graph, r.ops, { B: 1, H: FEW_BANDS, W: 1 }, r.keeps, expands)
   let seconds = Infinity
   if (isRight(sliced)) {
     seconds = 0
     for (const { op, slices } of sliced.right.body) {
       const { anchor } = opDef(p.graph.ops[op]!.kind)
       const rows = slices?.[anchor === 'out' ? p.ins[op]!.length : anchor]?.H
-      if (!rows || rows.length < TELLING) continue
+      if (!rows || rows.length < FEW_BANDS) continue
       const extent = Math.max(...rows.map(([, to]) => to))
       const computed = rows.reduce((n, [from, to]) => n + to - from, 0)
-      seconds += (p.seconds[op]! * Math.max(0, computed / extent - 1)) / (TELLING - 1)
+      seconds += (p.seconds[op]! * Math.max(0, computed / extent - 1)) / (FEW_BANDS - 1)
     }
   }
   halos.set(r, seconds)
@@ -84,7 +84,7 @@ export const haloSeconds = (p: Problem, r: Running, expands: boolean): number =>
 export class Body {
   /** It recomputes a gradient through overlapping windows, so tiles grow. */
   readonly expands: boolean
-  private readonly known = new Map<number | string, Running>()
+  private readonly known = new Map<number | string, LoopTotals>()
   /** Outputs that other loops may need. */
   readonly crossing: readonly ValueId[]
 
@@ -100,8 +100,8 @@ export class Body {
     this.crossing = crossing
   }
 
-  /** The totals for one set of needed values: those that later loops find. */
-  running(needed: (v: ValueId) => boolean): Running {
+  /** The totals for one set of needed values: the inputs of later loops. */
+  running(needed: (v: ValueId) => boolean): LoopTotals {
     let [key, high] = [0, '']
     for (let k = 0; k < this.crossing.length; k++) {
       if (k > 0 && k % BITS === 0) [high, key] = [`${high} ${key}`, 0]
@@ -115,19 +115,19 @@ export class Body {
     return made
   }
 
-  private run(needed: (v: ValueId) => boolean): Running {
+  private run(needed: (v: ValueId) => boolean): LoopTotals {
     const { p } = this
     const { crosses } = p
-    const leaves = new Set<ValueId>(this.crossing.filter(needed))
+    const results = new Set<ValueId>(this.crossing.filter(needed))
     const reads = new Set<ValueId>()
-    const keeps = new Set(leaves)
+    const keeps = new Set(results)
     const ops: OpId[] = []
     let [seconds, calls, sums] = [0, 0, 0]
     for (let q = this.ops.length - 1; q >= 0; q--) {
       const id = this.ops[q]!
       const outs = p.outs[id]!
       let isLive = outs.length === 0
-      for (const v of outs) isLive ||= crosses[v] === 0 || reads.has(v) || leaves.has(v)
+      for (const v of outs) isLive ||= crosses[v] === 0 || reads.has(v) || results.has(v)
       if (!isLive) continue
       ops.push(id)
       seconds += p.seconds[id]!
@@ -140,22 +140,22 @@ export class Body {
       for (const v of p.ins[id]!) if (crosses[v] === 1) reads.add(v)
     }
     ops.reverse()
-    const finds = [...reads]
+    const inputs = [...reads]
     return {
       ops,
-      finds,
-      remakes: Uint8Array.from(finds, (v) => (leaves.has(v) ? 1 : 0)),
-      leaves: [...leaves],
+      inputs,
+      isRecomputed: Uint8Array.from(inputs, (v) => (results.has(v) ? 1 : 0)),
+      results: [...results],
       seconds,
       calls,
       sums,
       keeps,
-      ...this.peakOf(ops, leaves),
+      ...this.peakOf(ops, results),
     }
   }
 
   /** Each value is held from the first to the last op of the loop that touches it. */
-  private peakOf(ops: readonly OpId[], leaves: ReadonlySet<ValueId>): Peak {
+  private peakOf(ops: readonly OpId[], results: ReadonlySet<ValueId>): Peak {
     const { p } = this
     const { bytes, crosses } = p
     const last = new Map<ValueId, number>()
@@ -165,55 +165,56 @@ export class Body {
     })
     const own = new Set(this.crossing)
     const held = new Set<ValueId>()
-    let [within, found, left, foundParts, leftParts, foundValues, leftValues, scratch] = [0, 0, 0, 0, 0, 0, 0, 0]
-    let passing = { found: 0, left: 0, foundValues: 0, leftValues: 0 }
+    let [within, inputBytes, resultBytes, inputParts, resultParts, inputCount, resultCount, scratch] = [0, 0, 0, 0, 0, 0, 0, 0]
+    let passing = { inputBytes: 0, resultBytes: 0, inputCount: 0, resultCount: 0 }
     let [most, peak, made, beside] = [0, 0, 0, -Infinity]
     let leaving = 0
     const count = (v: ValueId, sign: 1 | -1): void => {
       const all = sign * bytes[v]!
-      if (leaves.has(v)) {
-        left += all
-        leftValues += sign
+      if (results.has(v)) {
+        resultBytes += all
+        resultCount += sign
       } else if (own.has(v)) within += all
       else {
-        found += all
-        foundValues += sign
+        inputBytes += all
+        inputCount += sign
       }
     }
     for (const v of last.keys()) {
-      if (leaves.has(v)) leaving += bytes[v]!
-      if (leaves.has(v)) leftParts += Math.min(PART, bytes[v]!)
-      else if (!own.has(v)) foundParts += Math.min(PART, bytes[v]!)
+      if (results.has(v)) leaving += bytes[v]!
+      if (results.has(v)) resultParts += Math.min(PART, bytes[v]!)
+      else if (!own.has(v)) inputParts += Math.min(PART, bytes[v]!)
     }
-    // Without a lower tier, found values are there from the beginning, and stay for later loops.
+    // Without a lower tier, inputs are on the device from the beginning, and stay for later loops.
     const allStay = p.unplaced > 0
     for (const v of allStay ? last.keys() : []) {
-      if (leaves.has(v) || own.has(v)) continue
+      if (results.has(v) || own.has(v)) continue
       held.add(v)
       count(v, 1)
     }
-    const goes = (v: ValueId): boolean => !allStay || (!leaves.has(v) && (own.has(v) || p.lastAtom[v]! < this.loop.to))
+    const goes = (v: ValueId): boolean => !allStay || (!results.has(v) && (own.has(v) || p.lastAtom[v]! < this.loop.to))
     ops.forEach((id, k) => {
       let fresh = 0
       for (const v of touched[k]!) {
         if (held.has(v)) continue
         held.add(v)
         count(v, 1)
-        if (leaves.has(v)) made += bytes[v]!
+        if (results.has(v)) made += bytes[v]!
         else if (own.has(v)) fresh += bytes[v]!
       }
-      const over = p.inPlace[id]!.find((v) => held.has(v) && last.get(v) === k && !leaves.has(v)) ?? -1
-      // In tiles, an op overwrites only values of its own loop that no other loop finds.
+      const over = p.inPlace[id]!.find((v) => held.has(v) && last.get(v) === k && !results.has(v)) ?? -1
+      // In tiles, an op overwrites only values of its own loop that no other loop reads.
       const taken = own.has(over) ? Math.min(fresh, bytes[over]!) : 0
       const takenWhole = over >= 0 && (own.has(over) || p.lastAtom[over]! < this.loop.to) ? bytes[over]! : 0
       scratch = Math.max(scratch, p.scratch[id]!)
       most = Math.max(most, within - taken)
-      peak = Math.max(peak, within - takenWhole + found + left + p.scratch[id]!)
-      beside = Math.max(beside, within - takenWhole + found + p.scratch[id]! + made - leaving)
-      if (found + left > passing.found + passing.left) passing = { found, left, foundValues, leftValues }
+      peak = Math.max(peak, within - takenWhole + inputBytes + resultBytes + p.scratch[id]!)
+      beside = Math.max(beside, within - takenWhole + inputBytes + p.scratch[id]! + made - leaving)
+      if (inputBytes + resultBytes > passing.inputBytes + passing.resultBytes)
+        passing = { inputBytes, resultBytes, inputCount, resultCount }
       for (const v of touched[k]!) if (last.get(v) === k && goes(v) && held.delete(v)) count(v, -1)
     })
-    return { ...passing, foundParts, leftParts, bytes: most + passing.found + passing.left, peak, beside, scratch }
+    return { ...passing, inputParts, resultParts, bytes: most + passing.inputBytes + passing.resultBytes, peak, beside, scratch }
   }
 }
 /** Bits of a number in a key. */

@@ -5,7 +5,7 @@ import { mapped } from '../core/mapped'
 import type { OpId, ValueId } from '../graph/graph'
 import { type Plan, tilesOf } from '../plan/plan'
 import type { Decisions } from './decisions'
-import { PREFETCH_ROOM } from './limits'
+import { PREFETCH_RESERVE } from './limits'
 import { mayRepeat, type Problem } from './problem'
 
 export interface Decided {
@@ -110,7 +110,7 @@ export const decidedIn = (p: Problem, plan: Plan): Decided | null => {
       ends,
       repeats,
       tileBytes: new Float64Array(p.atoms).fill(Infinity),
-      rooms: new Float64Array(p.atoms).fill(PREFETCH_ROOM),
+      reserves: new Float64Array(p.atoms).fill(PREFETCH_RESERVE),
       away: Uint8Array.from(p.units, (unit) => (unit.flat().some((v) => homes.has(v)) ? 1 : 0)),
     },
     tiles,

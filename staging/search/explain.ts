@@ -172,7 +172,7 @@ class Explainer {
     const { model, moved, names } = this
     const { graph, maker, bytes, atomOf } = model.p
     const op = maker[v]!
-    const touching = model.heads.filter((i) => model.running[i]!.finds.includes(v))
+    const touching = model.heads.filter((i) => model.running[i]!.inputs.includes(v))
     const again =
       op < 0 ? [] : model.heads.filter((i) => model.running[i]!.ops.includes(op) && mayRepeat(atomOf, model.loops[i]!, op))
     if (op < 0 || touching.length + again.length === 0) return null
@@ -254,7 +254,7 @@ export const explained = (plan: Plan, machine: Machine): Explanation | null => {
   const explainer = new Explainer(model, plan)
   const values = [
     ...new Set(
-      model.heads.flatMap((i) => [...model.running[i]!.finds, ...model.running[i]!.ops.flatMap((op) => model.p.outs[op]!)]),
+      model.heads.flatMap((i) => [...model.running[i]!.inputs, ...model.running[i]!.ops.flatMap((op) => model.p.outs[op]!)]),
     ),
   ]
     .filter((v) => model.p.crosses[v] === 1)

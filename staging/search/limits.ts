@@ -1,7 +1,7 @@
 // Tuned numbers of the search. Shares of seeds and rounds stand beside their use. In: nothing. Out: constants with their reasons.
 
 /** The kinds of moves, with their shares. */
-export const MOVES = { bits: 0.6, tiles: 0.25, loops: 0.06, rooms: 0.03, parameters: 0.06 } as const
+export const MOVES = { bits: 0.6, tiles: 0.25, loops: 0.06, reserves: 0.03, parameters: 0.06 } as const
 export type MoveName = keyof typeof MOVES
 
 export interface Effort {
@@ -17,12 +17,12 @@ export interface Effort {
 export const FULL = 0.8
 /** A loop without enough memory is no plan. Its lack costs its transfer time, times this factor. */
 export const LACK = 40
-/** The part of a page that a value wastes, before a layout tells: values end anywhere in their last page. */
+/** The part of a page that a value wastes, until a layout is known: values end anywhere in their last page. */
 export const WASTE = 0.6
-/** The share of the room for parameters and their gradients in one loop. */
+/** The share of the budget for parameters and their gradients in one loop. */
 export const WHOLE = 1 / 8
 /** The first share of the budget for prefetching. */
-export const PREFETCH_ROOM = 0.06
+export const PREFETCH_RESERVE = 0.06
 /** The first temperature, in mean seconds of an op. The last one is lower by the other factor. */
 export const HOT = 0.7
 export const COOLS = 100

@@ -94,11 +94,11 @@ export class Lowering {
   }
 
   candidate({ segments, homes, loopOf }: Lowered): Candidate {
-    const { p, rooms } = this.model
+    const { p, reserves } = this.model
     const { graph, machine } = p
-    // An update by rows has the room of the loop before it.
+    // An update by rows has the reserve of the loop before it.
     const roomOf = loopOf.reduce<number[]>((known, i) => {
-      known.push(i < 0 ? (known[known.length - 1] ?? 0) : rooms[i]!)
+      known.push(i < 0 ? (known[known.length - 1] ?? 0) : reserves[i]!)
       return known
     }, [])
     const like = (of: readonly Segment[], g = graph): Candidate => {

@@ -4,7 +4,7 @@
 // Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
 import type { ValueId } from '../graph/graph'
 import { hasTier, lastLink } from '../graph/machine'
-import { Bodies, type Body, haloSeconds, PART, type Running } from './bodies'
+import { Bodies, type Body, haloSeconds, PART, type LoopTotals } from './bodies'
 import type { Decisions } from './decisions'
 import { Lane, Places } from './lanes'
 import { FULL, LACK, WASTE } from './limits'
@@ -46,7 +46,7 @@ export class Model {
   /** Bytes of parameters and state that are on the device for the whole step. Small values share their last page. */
   resident: number
   readonly tileBytes: Float64Array
-  readonly rooms: Float64Array
+  readonly reserves: Float64Array
   /** Bytes of small values. They stay on the device. */
   smallBytes: number
   /** Bytes that layouts needed beyond the model: without a lower tier, nothing can leave instead. */
@@ -57,7 +57,7 @@ export class Model {
   private wasteBytes = 0
   /** The bytes of each value, with its share of wasted pages. */
   private readonly standing: Float64Array
-  readonly running: (Running | undefined)[] = []
+  readonly running: (LoopTotals | undefined)[] = []
   readonly tiles: Float64Array
   readonly seconds: Float64Array
   readonly compute: Float64Array
@@ -76,14 +76,14 @@ export class Model {
   private readonly isDue: Uint8Array
   /** The number of loops that are out of date. */
   private due = 0
-  /** Bytes of found and of left values in the working set. */
-  private readonly found: Float64Array
-  private readonly left: Float64Array
+  /** Bytes of inputs and of results in the working set. */
+  private readonly inputBytes: Float64Array
+  private readonly resultBytes: Float64Array
   private readonly wholeBytes: Float64Array
   private readonly needs: Float64Array
   /** The latest maker of the bytes that must have left after each loop. */
   private readonly lastDue: Int32Array
-  /** By loop: found values, parameters of the lower tier, left values. For each of these the next loop that finds it, or -1. */
+  /** By loop: inputs, parameters of the lower tier, results. For each of these the next loop that reads it, or -1. */
   private readonly touched: ValueId[][] = []
   private readonly next: number[][] = []
   /** By loop: the number of values that must arrive, and the index of the first written one. */
@@ -112,7 +112,7 @@ export class Model {
     this.smallBytes = p.smallBytes
     const perLoop = (): Float64Array => new Float64Array(loops)
     this.tileBytes = perLoop()
-    this.rooms = perLoop()
+    this.reserves = perLoop()
     this.tiles = perLoop()
     this.seconds = perLoop()
     this.compute = perLoop()
@@ -121,8 +121,8 @@ export class Model {
     this.lane = new Lane(loops, link)
     this.places = hasTier(p.machine) && link.bytes !== undefined ? new Places(loops, values, link, this.lane) : undefined
     this.held = perLoop()
-    this.found = perLoop()
-    this.left = perLoop()
+    this.inputBytes = perLoop()
+    this.resultBytes = perLoop()
     this.needs = perLoop()
     this.comers = new Int32Array(loops)
     this.firstWritten = new Int32Array(loops)
@@ -151,7 +151,7 @@ export class Model {
   }
 
   /** Bytes of the other pages of the device. */
-  get room(): number {
+  get movableBytes(): number {
     return this.bytes - this.alwaysBytes
   }
 
@@ -173,7 +173,7 @@ export class Model {
   /** Makes these the current decisions. Returns their seconds. */
   load(d: Decisions): number {
     this.tileBytes.set(d.tileBytes)
-    this.rooms.set(d.rooms)
+    this.reserves.set(d.reserves)
     this.setEnds(0, d.ends)
     d.away.forEach((away, unit) => {
       if (away !== this.away[unit]) this.setAway(unit, away)
@@ -209,7 +209,7 @@ export class Model {
   /** An atom that no longer begins a loop touches nothing. */
   private clear(i: number): void {
     for (const v of this.body[i]?.crossing ?? []) this.forget(v, 2 * i + 1)
-    for (const v of this.running[i]?.finds ?? []) this.forget(v, 2 * i)
+    for (const v of this.running[i]?.inputs ?? []) this.forget(v, 2 * i)
     this.body[i] = undefined
     this.running[i] = undefined
     this.touched[i] = []
@@ -248,12 +248,12 @@ export class Model {
 
   /** A copy of the current decisions. */
   get decisions(): Decisions {
-    const { bits, tileBytes, rooms, away, p } = this
+    const { bits, tileBytes, reserves, away, p } = this
     return {
       ends: this.endsOf(0, p.atoms),
       repeats: [...bits],
       tileBytes: tileBytes.slice(),
-      rooms: rooms.slice(),
+      reserves: reserves.slice(),
       away: away.slice(),
     }
   }
@@ -311,7 +311,7 @@ export class Model {
       }
   }
 
-  /** The next loop that finds a value after loop i, or -1 if it is made again before. */
+  /** The next loop that reads a value after loop i, or -1 if it is recomputed before. */
   private nextAfter(v: ValueId, i: number): number {
     const events = this.events[v]!
     for (let k = 0; k < events.length; k++) {
@@ -338,8 +338,8 @@ export class Model {
     const before = this.running[i]
     if (before !== r) {
       this.running[i] = r
-      if (before) for (const v of before.finds) if (!r.finds.includes(v)) this.forget(v, 2 * i)
-      for (const v of r.finds) if (!before?.finds.includes(v)) this.note(v, 2 * i)
+      if (before) for (const v of before.inputs) if (!r.inputs.includes(v)) this.forget(v, 2 * i)
+      for (const v of r.inputs) if (!before?.inputs.includes(v)) this.note(v, 2 * i)
     }
     this.link(i, r)
   }
@@ -363,8 +363,8 @@ export class Model {
     }
     this.tiles[i] = tiles
     const part = 1 / tiles
-    this.found[i] = r.found * part + (tiles > 1 ? r.foundParts * (1 - part) : this.wasteBytes * r.foundValues)
-    this.left[i] = r.left * part + (tiles > 1 ? r.leftParts * (1 - part) : this.wasteBytes * r.leftValues)
+    this.inputBytes[i] = r.inputBytes * part + (tiles > 1 ? r.inputParts * (1 - part) : this.wasteBytes * r.inputCount)
+    this.resultBytes[i] = r.resultBytes * part + (tiles > 1 ? r.resultParts * (1 - part) : this.wasteBytes * r.resultCount)
     // Untiled loops need neither fills nor sums.
     const launches = tiles > 1 ? (tiles - 1) * r.calls + 2 * r.sums : 0
     this.compute[i] = r.seconds + loop.afterSeconds + launches * p.launch + halo + more.seconds
@@ -375,11 +375,11 @@ export class Model {
         ? more.tiled +
           bytes / tiles +
           r.scratch +
-          (r.foundParts + r.leftParts + (PART / 2) * (r.foundValues + r.leftValues)) * (1 - 1 / tiles)
-        : more.whole + r.peak + this.wasteBytes * (r.foundValues + r.leftValues))
+          (r.inputParts + r.resultParts + (PART / 2) * (r.inputCount + r.resultCount)) * (1 - 1 / tiles)
+        : more.whole + r.peak + this.wasteBytes * (r.inputCount + r.resultCount))
   }
 
-  private link(i: number, { finds, leaves, remakes }: Running): void {
+  private link(i: number, { inputs: finds, results: leaves, isRecomputed: remakes }: LoopTotals): void {
     const homes = this.homes[i]!
     const touched = this.touched[i] ?? []
     const next = this.next[i] ?? []
@@ -392,7 +392,7 @@ export class Model {
       touched[k] = v
       next[k++] = at
     }
-    // If the loop also makes a found value, later loops read the new one.
+    // If the loop also recomputes an input, later loops read the new one.
     finds.forEach((v, n) => put(v, remakes[n] === 1 ? -1 : this.nextAfter(v, i)))
     for (const { value, writes } of homes) if (!writes) put(value, this.nextAfter(value, i))
     this.firstWritten[i] = k
@@ -417,7 +417,10 @@ export class Model {
   /** Bytes that a loop needs and the device does not have. */
   private lackOf(i: number): number {
     const working = this.working[i]!
-    return Math.max(0, this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.room + this.reserveBytes)
+    return Math.max(
+      0,
+      this.wholeBytes[i]! + (this.tiles[i]! > 1 ? working / FULL : working) - this.movableBytes + this.reserveBytes,
+    )
   }
 
   /** Corrects the working sets of a plan that fits. */
@@ -431,7 +434,7 @@ export class Model {
   /** After a price: the filled share of the device in a loop, and the seconds of its copies. */
   usage(i: number): { readonly filled: number; readonly copySeconds: number } {
     return {
-      filled: (this.held[i]! + this.needs[i]!) / this.room,
+      filled: (this.held[i]! + this.needs[i]!) / this.movableBytes,
       copySeconds: Math.max(this.lane.copySeconds(i), this.places?.far.copySeconds(i) ?? 0),
     }
   }
@@ -484,7 +487,7 @@ export class Model {
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
-    const free = this.room - this.reserveBytes
+    const free = this.movableBytes - this.reserveBytes
     let total = 0
     /** The farthest next reader of all values on the device. */
     let farthest = -1
@@ -495,10 +498,10 @@ export class Model {
       const comers = this.comers[i]!
       const firstWritten = this.firstWritten[i]!
       const {
-        finds: { length: finds },
+        inputs: { length: finds },
         peak,
         beside,
-        found,
+        inputBytes,
       } = this.running[i]!
       /** Found values that stay. */
       let stays = 0
@@ -542,11 +545,11 @@ export class Model {
       // The values that stay after the loop are on the device beside the values that only the loop needs.
       const inside =
         this.tiles[i]! > 1
-          ? working[i]! - this.left[i]!
-          : working[i]! - peak + beside - (p.unplaced > 0 ? stays : Math.min(stays, found))
+          ? working[i]! - this.resultBytes[i]!
+          : working[i]! - peak + beside - (p.unplaced > 0 ? stays : Math.min(stays, inputBytes))
       const needs = Math.max(inside + wholeBytes[i]!, h + 1 < heads.length ? this.needsBefore(heads[h + 1]!) : 0)
       this.needs[i] = needs
-      const space = Math.max(0, (1 - this.rooms[i]!) * free - needs)
+      const space = Math.max(0, (1 - this.reserves[i]!) * free - needs)
       while (total > space && farthest > i) {
         const v = first[farthest]!
         if (v < 0) {
@@ -577,16 +580,16 @@ export class Model {
     let bytes = this.working[i]! + this.wholeBytes[i]!
     for (const { value, most } of this.homes[i]!) bytes -= Math.min(most, here[value]!)
     // The values that an op touches are counted once.
-    let found = 0
-    for (const v of this.running[i]!.finds) found += here[v]!
+    let heldBytes = 0
+    for (const v of this.running[i]!.inputs) heldBytes += here[v]!
     // In tiles, only parts of them are counted.
     const all = this.p.unplaced > 0 && this.tiles[i] === 1
-    return Math.max(0, bytes - (all ? found : Math.min(found, this.found[i]!)))
+    return Math.max(0, bytes - (all ? heldBytes : Math.min(heldBytes, this.inputBytes[i]!)))
   }
 
   /** The seconds of each loop, with its waits for the links. */
   private flow(computeSeconds: number, limit: number): number {
-    const room = this.room - this.reserveBytes
+    const movableBytes = this.movableBytes - this.reserveBytes
     const { p, held, lane, places, seconds, compute, tiles, needs, lastDue, heads } = this
     const { inBytesPerSecond: into, beyond } = p.machine.link
     places?.settle()
@@ -597,7 +600,7 @@ export class Model {
     // The seconds if no later loop waits.
     let least = computeSeconds
     for (const i of heads) {
-      const free = Math.max(0, room - needs[i]! - held[i]!)
+      const free = Math.max(0, movableBytes - needs[i]! - held[i]!)
       if (lastDue[i]! > due) due = lastDue[i]!
       const lack = this.lackOf(i)
       lane.look(i, free, due)

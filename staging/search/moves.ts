@@ -1,5 +1,5 @@
 // The moves of the search: random changes of decisions. In: the model with a plan's decisions, a loop. Out: the changed model, and the way back.
-// Bits: flip a bit of a loop. Tiles: another number of them. Loops: join or split. Rooms: more or less memory for prefetching. Parameters: to the
+// Bits: flip a bit of a loop. Tiles: another number of them. Loops: join or split. Reserves: more or less memory for prefetching. Parameters: to the
 // device or to the lower tier.
 // Worked example: a loop waits for conv1's output. A flip of conv1 makes the loop recompute it, and the wait ends.
 import { mapped } from '../core/mapped'
@@ -17,13 +17,13 @@ const KINDS = Object.entries(MOVES) as readonly (readonly [MoveName, number])[]
 
 const pick = <A>(list: readonly A[], random: Random): A => list[Math.floor(random() * list.length)]!
 
-/** Ops whose results a loop finds and could recompute, or recomputes and could find. */
+/** Ops whose results a loop reads and could recompute, or recomputes and could read. */
 export const flippable = (model: Model, i: number): readonly OpId[] => {
   const { maker, atomOf } = model.p
   const loop = model.loops[i]!
   const bits = model.bits[i]!
   const out: OpId[] = []
-  const { finds, ops } = model.running[i]!
+  const { inputs: finds, ops } = model.running[i]!
   for (const v of finds) {
     const op = maker[v]!
     if (op >= 0 && mayRepeat(atomOf, loop, op) && !out.includes(op)) out.push(op)
@@ -43,12 +43,12 @@ export const changeBits = (model: Model, changed: (readonly [number, Uint8Array]
   return () => set(before)
 }
 
-/** The op whose flip may win more: recomputation costs seconds, and a found value costs bytes. */
+/** The op whose flip may win more: recomputation costs seconds, and an input costs bytes. */
 const better = (model: Model, i: number, a: OpId, b: OpId): OpId => {
   const { seconds, bytes, outs } = model.p
   const ratio = (op: OpId): number => {
-    const found = outs[op]!.reduce((n, v) => n + bytes[v]!, 0) / seconds[op]!
-    return model.bits[i]![op] === 1 ? 1 / found : found
+    const bytesPerSecond = outs[op]!.reduce((n, v) => n + bytes[v]!, 0) / seconds[op]!
+    return model.bits[i]![op] === 1 ? 1 / bytesPerSecond : bytesPerSecond
   }
   const [again, other] = [model.bits[i]![a] === 1, model.bits[i]![b] === 1]
   if (again !== other) return a
@@ -98,16 +98,16 @@ export const setTiles = (model: Model, i: number, tiles: number): Undo => {
 const resize = (model: Model, i: number, random: Random): Undo | null =>
   model.loops[i]!.tiles ? setTiles(model, i, pick(numbersOf(model.tiles[i]!), random)) : null
 
-/** Changes the room for prefetching of loops that follow each other. */
-const changeRooms = (model: Model, i: number, random: Random): Undo => {
-  const { rooms } = model
-  const end = Math.min(rooms.length, i + 1 + Math.floor(random() ** 2 * rooms.length))
-  const before = rooms.slice(i, end)
+/** Changes the reserves for prefetching of loops that follow each other. */
+const changeReserves = (model: Model, i: number, random: Random): Undo => {
+  const { reserves } = model
+  const end = Math.min(reserves.length, i + 1 + Math.floor(random() ** 2 * reserves.length))
+  const before = reserves.slice(i, end)
   const by = pick([0.02, -0.02, 0.05, -0.05], random)
-  for (let k = i; k < end; k++) rooms[k] = Math.min(MOST_ROOM, Math.max(0, rooms[k]! + by))
-  return () => rooms.set(before, i)
+  for (let k = i; k < end; k++) reserves[k] = Math.min(MOST_RESERVE, Math.max(0, reserves[k]! + by))
+  return () => reserves.set(before, i)
 }
-const MOST_ROOM = 0.5
+const MOST_RESERVE = 0.5
 
 /** Makes other loops of the atoms of some loops. */
 const setEnds = (model: Model, from: number, to: number, ends: ArrayLike<number>, bitsOf: (i: number) => Uint8Array): void => {
@@ -118,14 +118,14 @@ const setEnds = (model: Model, from: number, to: number, ends: ArrayLike<number>
 
 /** Joins a loop with the next one, or splits it before an atom. */
 export const changeLoops = (model: Model, i: number, at?: number): Undo | null => {
-  const { bits, tileBytes, rooms, p } = model
+  const { bits, tileBytes, reserves, p } = model
   const { to } = model.loops[i]!
   const next = model.loops[to]
   const isJoin = at === undefined
   if (isJoin && (!next || !p.loopOf(i, next.to))) return null
   const end = isJoin ? next!.to : to
   const before = model.endsOf(i, end)
-  const [ownBits, ownTiles, ownRooms] = [bits.slice(i, end), tileBytes.slice(i, end), rooms.slice(i, end)]
+  const [ownBits, ownTiles, ownReserves] = [bits.slice(i, end), tileBytes.slice(i, end), reserves.slice(i, end)]
   const after = before.slice()
   if (isJoin) {
     after[0] = end
@@ -141,12 +141,12 @@ export const changeLoops = (model: Model, i: number, at?: number): Undo | null =
     after[0] = at
     after[at - i] = to
     tileBytes[at] = tileBytes[i]!
-    rooms[at] = rooms[i]!
+    reserves[at] = reserves[i]!
     setEnds(model, i, end, after, () => ownBits[0]!)
   }
   return () => {
     tileBytes.set(ownTiles, i)
-    rooms.set(ownRooms, i)
+    reserves.set(ownReserves, i)
     setEnds(model, i, end, before, (k) => ownBits[k - i]!)
   }
 }
@@ -174,7 +174,7 @@ const flipOf = (model: Model, i: number, op: OpId): Undo => {
   return changeBits(model, [[i, bits]])
 }
 
-/** All single changes of the current decisions, except the rooms. */
+/** All single changes of the current decisions, except the reserves. */
 export const singleChanges = (model: Model): readonly (() => Undo | null)[] => [
   ...model.heads.flatMap((i) => {
     const { to, tiles, most } = model.loops[i]!
@@ -254,6 +254,6 @@ const BY_KIND: Readonly<Record<MoveName, (model: Model, i: number, random: Rando
     const atoms = model.loops[i]!.to - i
     return changeLoops(model, i, atoms === 1 || random() < 0.5 ? undefined : i + 1 + Math.floor(random() * (atoms - 1)))
   },
-  rooms: changeRooms,
+  reserves: changeReserves,
   parameters: (model, _, random) => moveParameters(model, random),
 }

@@ -10,7 +10,17 @@ import { SMALL_BYTES } from '../memory/place'
 import { opDef } from '../ops/registry'
 import { launchSeconds } from '../schedule/atleast'
 import { opCosts } from '../schedule/chain'
-import { breaksOf, inPieces, type Joint, jointOf, mayMake, rising, type Stretch, stretchesOf, wholeIn } from '../schedule/joint'
+import {
+  breaksOf,
+  inPieces,
+  type Joint,
+  jointOf,
+  canRecomputeIn,
+  withAdvancedOps,
+  type LoopOps,
+  loopsOf,
+  wholeIn,
+} from '../schedule/joint'
 import { tilesOf } from '../plan/plan'
 import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
@@ -20,7 +30,7 @@ import { mutated } from '../tile/liveness'
 import { summed } from '../tile/segments'
 import { LACK } from './limits'
 
-export interface Loop extends Stretch {
+export interface Loop extends LoopOps {
   /** Its atoms: from the first to before the other one. */
   readonly from: number
   readonly to: number
@@ -99,7 +109,7 @@ const flags = (graph: Graph, is: (v: Graph['values'][number]) => boolean): Uint8
 /** Each parameter or state that may live in the lower tier, and the first value of its storage. Small ones share pages. */
 type Storages = ReadonlyMap<ValueId, ValueId>
 
-const homesOf = (graph: Graph, s: Stretch, storageOf: Storages, bytes: Float64Array): Loop['homes'] => {
+const homesOf = (graph: Graph, s: LoopOps, storageOf: Storages, bytes: Float64Array): Loop['homes'] => {
   const known = new Map<ValueId, Loop['homes'][number]>()
   for (const id of [...s.ops, ...s.after]) {
     const op = graph.ops[id]!
@@ -140,26 +150,23 @@ const smallBytes = (graph: Graph, leastBytes: number): number => {
 }
 
 /** The atoms, and the loops of atoms. */
-const loopsOf = (
+const atomsOf = (
   joint: Joint,
 ): {
-  readonly atoms: readonly Stretch[]
+  readonly atoms: readonly LoopOps[]
   readonly breaks: ReadonlySet<OpId>
-  readonly join: (from: number, to: number) => Stretch | null
+  readonly join: (from: number, to: number) => LoopOps | null
 } => {
   const { graph, forwardOrder, backwardOrder } = joint
   const breaks = breaksOf(joint, new Set(mapped(graph.values, (v) => v.id)))
-  const atoms = [
-    ...stretchesOf(graph, 'forward', forwardOrder, breaks, 0),
-    ...stretchesOf(graph, 'backward', backwardOrder, breaks, 0),
-  ]
+  const atoms = [...loopsOf(graph, 'forward', forwardOrder, breaks, 0), ...loopsOf(graph, 'backward', backwardOrder, breaks, 0)]
   const at = new Map(mapped([...forwardOrder, ...backwardOrder], (op, k) => [op.id, k] as const))
-  const join = (from: number, to: number): Stretch | null => {
+  const join = (from: number, to: number): LoopOps | null => {
     const { phase } = atoms[from]!
     if (atoms[to - 1]!.phase !== phase) return null
     if (to === from + 1) return atoms[from]!
     const ids = atoms.slice(from, to).flatMap((s) => [...s.ops, ...s.after])
-    const made = stretchesOf(
+    const made = loopsOf(
       graph,
       phase,
       mapped(
@@ -175,8 +182,8 @@ const loopsOf = (
 /** Values below `leastBytes` are neither moved nor recomputed. */
 export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYTES): Problem => {
   const costs = opCosts(graph, machine)
-  const joint = rising(jointOf(graph, costs, leastBytes), leastBytes)
-  const { atoms, breaks, join } = loopsOf(joint)
+  const joint = withAdvancedOps(jointOf(graph, costs, leastBytes), leastBytes)
+  const { atoms, breaks, join } = atomsOf(joint)
   const makers = new Map([...joint.makers, ...joint.gradientMakers])
   const bytes = Float64Array.from(graph.values, valueBytes)
   const units = hasTier(machine) ? unitsOf(graph) : []
@@ -205,11 +212,13 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const seconds = (ids: readonly OpId[]): number => ids.reduce((n, id) => n + costs[id]!.seconds, 0)
   const repeatables = new Map<string, Uint8Array>()
   /** The same for all loops of a phase that run alike. */
-  const repeatable = (s: Stretch): Uint8Array => {
+  const repeatable = (s: LoopOps): Uint8Array => {
     const key = `${s.phase} ${reachOf(s.dims)}`
     const there = repeatables.get(key)
     if (there) return there
-    const made = Uint8Array.from(graph.ops, ({ outs }) => (outs.some((v) => makers.has(v) && mayMake(joint, s, v)) ? 1 : 0))
+    const made = Uint8Array.from(graph.ops, ({ outs }) =>
+      outs.some((v) => makers.has(v) && canRecomputeIn(joint, s, v)) ? 1 : 0,
+    )
     repeatables.set(key, made)
     return made
   }

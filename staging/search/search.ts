@@ -22,7 +22,7 @@ import {
   HOT,
   MUCH_TO_GAIN,
   NOTHING_TO_GAIN,
-  PREFETCH_ROOM,
+  PREFETCH_RESERVE,
   REPAIRS,
   SEARCHES,
   SMALLER,
@@ -101,9 +101,9 @@ class Search {
   private *look(): Generator<Candidate, Found | null, number> {
     const made = this.fitting()
     if (!made) return null
-    const found = yield* this.simulated(made)
+    const plan = yield* this.simulated(made)
     calibrate(this.model, made.candidate.layout, made.loopOf)
-    return found
+    return plan
   }
 
   /** The current decisions with the seconds of their layout. */
@@ -124,8 +124,8 @@ class Search {
     for (const change of singleChanges(this.model)) {
       const undo = change()
       if (!undo) continue
-      const found = yield* changes > 1 ? this.after(changes - 1, limit) : this.simulated()
-      if (found && found.seconds < limit) return found
+      const plan = yield* changes > 1 ? this.after(changes - 1, limit) : this.simulated()
+      if (plan && plan.seconds < limit) return plan
       undo()
     }
     return null
@@ -165,9 +165,9 @@ class Search {
         undo()
         continue
       }
-      const found = yield* this.look()
-      const isFaster = found !== null && found.seconds < best.seconds
-      if (isFaster) best = found
+      const plan = yield* this.look()
+      const isFaster = plan !== null && plan.seconds < best.seconds
+      if (isFaster) best = plan
       else model.load(best.decisions)
       slower = isFaster ? 0 : slower + 1
       now = model.price()
@@ -188,8 +188,8 @@ class Search {
     for (const { decisions } of [...starts].sort((a, b) => a.seconds - b.seconds).slice(0, STARTS)) {
       if (best && this.calls > CALLS_OF_STARTS * this.effort.calls) break
       model.load(decisions)
-      const found = yield* this.round(START, HOT)
-      if (found && (!best || found.seconds < best.seconds)) best = found
+      const plan = yield* this.round(START, HOT)
+      if (plan && (!best || plan.seconds < best.seconds)) best = plan
     }
     return best
   }
@@ -199,8 +199,8 @@ class Search {
     if (best && this.isEnough(best)) return best
     for (let r = 0; best && r < ROUNDS && this.calls < this.effort.calls; r++) {
       this.model.load(best.decisions)
-      const found = yield* this.round(ROUND, HOT / 2 ** r)
-      if (found && found.seconds < best.seconds) best = found
+      const plan = yield* this.round(ROUND, HOT / 2 ** r)
+      if (plan && plan.seconds < best.seconds) best = plan
     }
     return best && best.seconds < Infinity ? yield* this.descend(best) : null
   }
@@ -248,13 +248,13 @@ export function* refine(
   let hasFaster = false
   for (let k = 1; k <= searches; k++) {
     const search = searchOf(k)
-    const found = yield* search.run()
-    if (!found || found.seconds >= toBeat) continue
-    if (search.isEnough(found)) return
+    const plan = yield* search.run()
+    if (!plan || plan.seconds >= toBeat) continue
+    if (search.isEnough(plan)) return
     hasFaster = true
-    yield* search.polish(found)
+    yield* search.polish(plan)
   }
   if (hasFaster) return
-  const kept = keepAll(p, p.endsFor(false, Infinity), 0, Infinity, PREFETCH_ROOM)
+  const kept = keepAll(p, p.endsFor(false, Infinity), 0, Infinity, PREFETCH_RESERVE)
   yield* searchOf(0).polish({ decisions: kept, seconds: toBeat, calls: graph.ops.length })
 }

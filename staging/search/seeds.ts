@@ -8,11 +8,11 @@ import type { OpId } from '../graph/graph'
 import { orderOf } from '../schedule/jointsearch'
 import { isForward } from '../tile/segments'
 import { type Decisions, keepAll } from './decisions'
-import { PREFETCH_ROOM, WHOLE } from './limits'
+import { PREFETCH_RESERVE, WHOLE } from './limits'
 import type { Model } from './model'
 import { type Loop, mayRepeat, type Problem } from './problem'
 
-/** Tile sizes, as shares of the room. */
+/** Tile sizes, as shares of the budget. */
 const TILES = [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
 /** Recomputed shares of the order. */
 const SHARES = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
@@ -39,9 +39,15 @@ export const seeds = (p: Problem, model: Model): readonly Decisions[] => {
   const places = p.units.length > 0 ? ([0, 1] as const) : ([0] as const)
   return places.flatMap((away) =>
     [false, true].flatMap((cuts) => {
-      const start = keepAll(p, p.endsFor(cuts, away ? WHOLE * model.room : Infinity), away, model.room, PREFETCH_ROOM)
+      const start = keepAll(
+        p,
+        p.endsFor(cuts, away ? WHOLE * model.movableBytes : Infinity),
+        away,
+        model.movableBytes,
+        PREFETCH_RESERVE,
+      )
       model.load(start)
-      if (model.room <= 0) return []
+      if (model.movableBytes <= 0) return []
       const loops = mapped(model.heads, (i) => model.loops[i]!)
       return mapped([byOwnPrice(p, loops), byWholePrice(p)], (order) => best(p, model, start, order))
     }),
@@ -50,15 +56,15 @@ export const seeds = (p: Problem, model: Model): readonly Decisions[] => {
 
 const best = (p: Problem, model: Model, start: Decisions, order: readonly OpId[]): Decisions => {
   const none = new Uint8Array(p.graph.ops.length)
-  let [found, least]: [Decisions, number] = [start, Infinity]
+  let [fastest, least]: [Decisions, number] = [start, Infinity]
   for (const share of SHARES) {
     const again = new Uint8Array(p.graph.ops.length)
     for (const op of order.slice(0, Math.round(share * order.length))) again[op] = 1
     const repeats = mapped(start.repeats, (_, i) => (model.loops[i]?.phase === 'backward' ? again : none))
     for (const part of TILES) {
-      const seconds = model.load({ ...start, repeats, tileBytes: new Float64Array(p.atoms).fill(part * model.room) })
-      if (seconds < least) [found, least] = [model.decisions, seconds]
+      const seconds = model.load({ ...start, repeats, tileBytes: new Float64Array(p.atoms).fill(part * model.movableBytes) })
+      if (seconds < least) [fastest, least] = [model.decisions, seconds]
     }
   }
-  return found
+  return fastest
 }

@@ -5,10 +5,10 @@
 import { sameShape } from '../core/box'
 import { type Graph, isFed, isPersistent, isResult, type Op, type OpId, valueBytes, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
-import type { Stretch } from './segmentation'
+import type { PieceRun } from './segmentation'
 
 /** The working bytes of a run, and the price of its borders: for each run that ends at one place, the longest last. */
-export interface Held extends Pick<Stretch, 'workBytes' | 'bandBytes' | 'crossingBytes'> {
+export interface Held extends Pick<PieceRun, 'workBytes' | 'bandBytes' | 'crossingBytes'> {
   /** An op more, in front. */
   readonly add: (op: Op) => void
 }

@@ -8,7 +8,7 @@ import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
 import { type FtRun, maximalRuns } from './ft'
-import type { Piece, Pieces, Stretch } from './segmentation'
+import type { Piece, Pieces, PieceRun } from './segmentation'
 import { type Held, heldPredicting, HeldTraining } from './held'
 import { forwardOps } from './segments'
 import { operandsOf } from './slices'
@@ -192,7 +192,7 @@ class Row {
 }
 
 /** A stretch from the i-th piece to the last of its row. */
-class Stretching implements Stretch {
+class GrowingRun implements PieceRun {
   forwardSeconds = 0
   backwardSeconds = 0
   workBytes = 0
@@ -267,12 +267,12 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
   for (const here of ops) before.push(before.at(-1)! + here.length)
   const making: Making = { graph, costs, ops, backward, forwards, before }
   const rows = mapped(ops, (_, j) => new Row(making, j, held(j)))
-  const passing = new Stretching(rows[0]!)
+  const passing = new GrowingRun(rows[0]!)
   return {
     pieces,
     ops,
     launchSeconds,
-    span: (i, j) => new Stretching(rows[j]!).to(rows[j]!, i),
+    span: (i, j) => new GrowingRun(rows[j]!).to(rows[j]!, i),
     passing: (i, j) => passing.to(rows[j]!, i),
     forwards,
   }

@@ -7,7 +7,7 @@ import type { Grid } from '../plan/plan'
 import { tilesOf, UNTILED } from '../plan/plan'
 
 /** The additions of a run of ops to a tiled segment: halos depend only on the later part of the segment. */
-export interface Stretch {
+export interface PieceRun {
   readonly forwardSeconds: number
   readonly backwardSeconds: number
   readonly calls: number
@@ -32,9 +32,9 @@ export interface Piece {
 export interface Pieces {
   readonly pieces: readonly Piece[]
   /** Pieces i..j as one segment. */
-  readonly span: (i: number, j: number) => Stretch
+  readonly span: (i: number, j: number) => PieceRun
   /** The same, which is good until the next one is asked for: a deep network has millions. */
-  readonly passing: (i: number, j: number) => Stretch
+  readonly passing: (i: number, j: number) => PieceRun
   readonly launchSeconds: number
   /** How often the forward of a segment runs that is not the last: again for its backward, where there is one. */
   readonly forwards: 1 | 2
@@ -57,24 +57,24 @@ export interface ChosenSegment {
 const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(a.H, b.H), W: Math.min(a.W, b.W) })
 
 /** The extra seconds of a run's tiles over the whole: halos and launches. */
-export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
+export const tilingSeconds = (s: PieceRun, g: Grid, launch: number): number =>
   tilesOf(g) === 1
     ? 0
     : (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
 
 /** In one tile. */
-const wholeSeconds = (s: Stretch, last: boolean, p: Pieces): number =>
+const wholeSeconds = (s: PieceRun, last: boolean, p: Pieces): number =>
   (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds
 
-const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
+const seconds = (s: PieceRun, g: Grid, last: boolean, p: Pieces): number =>
   wholeSeconds(s, last, p) + tilingSeconds(s, g, p.launchSeconds)
 
 /** The number of tiles that keep to the limit, with this number side by side. */
-const tilesFor = (s: Stretch, W: number, limitBytes: number): number =>
+const tilesFor = (s: PieceRun, W: number, limitBytes: number): number =>
   Math.ceil((s.workBytes + (W - 1) * s.bandBytes) / limitBytes)
 
 /** The cheapest grid that keeps to the limit: along the batch first (no halo), then bands, or rows and columns. */
-const gridOf = (s: Stretch, most: Grid, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
+const gridOf = (s: PieceRun, most: Grid, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
   let best: Grid | null = null
   for (let W = 1; W <= most.W; W = W < 2 ? 2 : W * 2) {
     const tiles = tilesFor(s, W, rules.limitBytes)
@@ -92,12 +92,12 @@ const mostOf = (p: Pieces, i: number, j: number): Grid =>
   p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
 
 /** The grid of pieces i..j as one segment, which are `s`, in tiles; null if none are small enough. */
-const inTiles = (p: Pieces, s: Stretch, i: number, j: number, rules: SegmentationRules): Grid | null => {
+const inTiles = (p: Pieces, s: PieceRun, i: number, j: number, rules: SegmentationRules): Grid | null => {
   if (p.pieces[i]!.run !== p.pieces[j]!.run) return null
   return gridOf(s, mostOf(p, i, j), j === p.pieces.length - 1, p, rules)
 }
 
-const costOn = (p: Pieces, s: Stretch, j: number, grid: Grid, rules: SegmentationRules): number =>
+const costOn = (p: Pieces, s: PieceRun, j: number, grid: Grid, rules: SegmentationRules): number =>
   seconds(s, grid, j === p.pieces.length - 1, p) + s.crossingBytes * rules.secondsPerCrossingByte
 
 interface Cost {

@@ -56,7 +56,7 @@ test('plans are feasible exactly from the smallest budget on, and keep values at
       (list, goes, limit, more) => {
         const graph = networkOf(list)
         const joint = jointOf(graph, opCosts(graph, machine), 0)
-        const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
+        const gone = new Set(joint.droppable.filter((_, i) => goes[i % goes.length]))
         const segments = jointSegments(joint, gone, { forward: limit, backward: limit })
         if (isLeft(segments)) return
         const planned = (pages: number) =>

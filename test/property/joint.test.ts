@@ -96,7 +96,7 @@ for (const [device, tolerance] of [
             return onGrids(E.right(lowered.segments))
           }
           const joint = jointOf(graph, opCosts(graph, machine), 0)
-          const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
+          const gone = new Set(joint.droppable.filter((_, i) => goes[i % goes.length]))
           if (gone.size > 0) again++
           return onGrids(jointSegments(joint, gone, { ...limits, ...(whole === undefined ? {} : { whole }) }))
         })

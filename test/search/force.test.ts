@@ -14,7 +14,7 @@ import { scheduled } from '../../staging/planner/fastest'
 import { resident } from '../../staging/schedule/candidate'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { keepAll } from '../../staging/search/decisions'
-import { PREFETCH_ROOM } from '../../staging/search/limits'
+import { PREFETCH_RESERVE } from '../../staging/search/limits'
 import { Lowering } from '../../staging/search/lower'
 import { Model } from '../../staging/search/model'
 import { mayRepeat, type Problem, problemOf } from '../../staging/search/problem'
@@ -94,7 +94,7 @@ const byForce = (graph: Graph, machine: Machine, pages: number): number | undefi
   const model = new Model(p, bytesOf(pages))
   const lowering = new Lowering(model)
   const plans = splits(p).flatMap((ends) => {
-    const kept = keepAll(p, ends, 0, Infinity, PREFETCH_ROOM)
+    const kept = keepAll(p, ends, 0, Infinity, PREFETCH_RESERVE)
     model.load(kept)
     const choices = model.heads.map((i) => {
       const { tiles, most } = model.loops[i]!

@@ -6,7 +6,7 @@ import { tilesOf } from '../../staging/plan/plan'
 import { opCosts } from '../../staging/schedule/chain'
 import { machines } from '../../staging/sim/machines'
 import { piecesOf } from '../../staging/tile/pieces'
-import { type Pieces, segmentation, segmentCost, type Stretch } from '../../staging/tile/segmentation'
+import { type Pieces, segmentation, segmentCost, type PieceRun } from '../../staging/tile/segmentation'
 import { Sketch } from '../graph/sketch'
 import { trained } from './trained'
 
@@ -32,7 +32,7 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
     run += d.newRun ? 1 : 0
     return { run, most: { B: 1, H: d.tiles, W: d.tiles } }
   })
-  const stretch = (i: number, j: number): Stretch => {
+  const stretch = (i: number, j: number): PieceRun => {
     const part = ds.slice(i, j + 1)
     const sum = (f: (d: (typeof ds)[number], later: number) => number): number =>
       part.reduce(

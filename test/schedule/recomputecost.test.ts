@@ -3,8 +3,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { OpId, ValueId } from '../../staging/graph/graph'
 import { opCosts } from '../../staging/schedule/chain'
-import { Going } from '../../staging/schedule/going'
-import { type Joint, jointOf, thereFor } from '../../staging/schedule/joint'
+import { RecomputeCost } from '../../staging/schedule/recomputecost'
+import { type Joint, jointOf, keptFor } from '../../staging/schedule/joint'
 import { machines } from '../../staging/sim/machines'
 import { trainingGraph } from '../golden/golden'
 
@@ -18,7 +18,7 @@ const jointFor = (network: string): Joint => {
 
 /** Recompute seconds of all stretches, by a walk over their inputs. */
 const counted = (j: Joint, gone: ReadonlySet<ValueId>): number => {
-  const there = thereFor(j, gone)
+  const there = keptFor(j, gone)
   return j.backward.reduce((n, s) => {
     const own = new Set(s.ops.flatMap((id) => j.graph.ops[id]!.outs))
     const again = new Set<OpId>()
@@ -36,14 +36,14 @@ const counted = (j: Joint, gone: ReadonlySet<ValueId>): number => {
 for (const network of ['resnet18', 'densenet121'])
   test(`of ${network}: totals and prices are those of counting anew`, () => {
     const j = jointFor(network)
-    const going = new Going(j.graph, j.costs, j.makers, j.backward, thereFor(j, new Set()))
+    const going = new RecomputeCost(j.graph, j.costs, j.makers, j.backward, keptFor(j, new Set()))
     const gone = new Set<ValueId>()
     // Every third value goes, those between are priced.
-    j.mayGo.forEach((v, i) => {
+    j.droppable.forEach((v, i) => {
       const after = counted(j, new Set([...gone, v]))
       if (i % 5 === 1) assert.ok(Math.abs(going.total + going.price(v) - after) < NEARLY * (1 + after), `the price of value ${v}`)
       if (i % 3 !== 0) return
-      going.go(v)
+      going.drop(v)
       gone.add(v)
       assert.ok(Math.abs(going.total - after) < NEARLY * (1 + after), `the total without value ${v}`)
     })
