@@ -33,8 +33,8 @@ export type StayRule = 'segment' | 'run'
 /** The size of parts. `usual`: few parts. `fine`: few pages are held that no tile touches. */
 export type Parts = 'usual' | 'fine'
 
-/** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
-export const PART_PAGES = 2
+/** The least pages of a band that move together. Two are large enough for a link and small enough to follow a band of tiles. */
+export const PART_PAGES: Readonly<Record<Parts, number>> = { usual: 2, fine: 1 }
 /** The most parts of a value, and below of the small values. Without a limit, the time of planning would grow with the bytes of the values. */
 const MOST_PARTS = 1024
 /** If every page counts, a part is at most this share of a tile's touched pages, for any number of parts. */
@@ -179,14 +179,18 @@ const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: U
 
 const NO_BANDS: ReadonlyMap<number, number> = new Map()
 
-const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, number>): readonly Starts[] =>
+const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, number>, cut: Parts): readonly Starts[] =>
   mapped(at.storages, (s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
     const band = Math.floor((bands.get(s.id) ?? Infinity) * BAND_SHARE)
     const most = (least: number, parts: number): number => Math.max(least, Math.min(band, Math.ceil(pages / parts)))
-    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled[s.id] ? most(PART_PAGES, MOST_PARTS) : Infinity)
+    return cutAt(
+      pages,
+      seams,
+      kind === 'small' ? most(1, MOST_SMALL) : tiled[s.id] ? most(PART_PAGES[cut], MOST_PARTS) : Infinity,
+    )
   })
 
 /** A page that two values share comes and goes by itself. */
@@ -201,7 +205,7 @@ export const touches = (
   cut: Parts = 'usual',
 ): readonly PageStays[] => {
   const tiled = tiledStorages(segments, calls, at)
-  const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS)
+  const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS, cut)
   const histories = mapped(parts, (starts) => new Histories(starts, rule))
   /** A touch from call `first` to call `last`: a call that runs beside others lasts until it is joined. */
   const touch = (

@@ -9,7 +9,7 @@ import { dimIndex, type Range } from '../core/box'
 import { dtypeBytes, type Graph, isFed, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { inSeconds, type Machine, outSeconds } from '../graph/machine'
 import { type Homes, type Persistents, SMALL_BYTES, TINY_BYTES } from '../memory/place'
-import { PART_PAGES } from '../memory/touches'
+import { PART_PAGES, type Parts } from '../memory/touches'
 import { tileScratch } from '../plan/callcosts'
 import { type Grid, type Segment, type Slices, type Step, tilesOf } from '../plan/plan'
 import { type Access, type CallShapes, pointwise, touched } from '../ops/op'
@@ -111,6 +111,7 @@ class SegmentPages {
     private readonly graph: Graph,
     private readonly machine: Machine,
     private readonly persistents: Homes,
+    private readonly parts: Parts = 'usual',
   ) {
     this.costs = opCosts(graph, machine)
     this.scratching = new Set(
@@ -239,7 +240,7 @@ class SegmentPages {
     return (
       slices !== null &&
       bytes >= PAGE_BYTES &&
-      pagesFor(bytes) <= PART_PAGES &&
+      pagesFor(bytes) <= PART_PAGES[this.parts] &&
       this.tileBytes(v, slices) < bytes &&
       [slices.B, slices.H, slices.W].every((ranges) => ranges.every(([from, to]) => from < to))
     )
@@ -368,9 +369,9 @@ export interface TilePages {
   readonly likely: number
 }
 
-/** Pages of a segment, or of a loop over a grid with one tile in place of all. Permanent pages are included. */
+/** Pages of a segment, or of a loop over a grid with one tile in place of all, in a layout with fine parts. Permanent pages are included. */
 export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes): ((s: Segment, grid: Grid) => TilePages) => {
-  const measuring = new SegmentPages(graph, machine, persistents)
+  const measuring = new SegmentPages(graph, machine, persistents, 'fine')
   const always = measuring.alwaysPages
   return (s, grid) => {
     const least = always + measuring.pages(s, tilesOf(grid))

@@ -12,7 +12,7 @@ import { PART_PAGES } from '../memory/touches'
 import { type Loop, mayRepeat, type Problem } from './problem'
 
 /** The bytes that are swapped together. */
-export const PART = bytesOf(PART_PAGES)
+export const PART = bytesOf(PART_PAGES.usual)
 
 /** Memory of a loop. */
 interface Peak {
