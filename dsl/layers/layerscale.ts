@@ -1,6 +1,11 @@
 // Layer scale: a trained factor for each channel, as ConvNeXt and CaiT have it. In, out: [B,C,H,W]. FT-compatible in every
-// dimension. Its parameter has the layer's name and the shape [C,1,1], as in torchvision.
+// dimension. Its parameter has the layer's name and the shape [C,1,1], as in torchvision, or [C] or [1].
+import { chain, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor, type Strays } from '../../staging/core/options'
+import { choice, withValues } from '../../staging/core/values'
 import type { Dim, Layer, Shape } from '../net'
 import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
@@ -12,19 +17,42 @@ import { emit, withParams } from './site'
  *
  * @example const scale: LayerScale<'layer_scale'> = layerScale('layer_scale')
  */
-export interface LayerScale<Name extends string> extends Layer<'layerScale', Name> {
+export interface LayerScale<Name extends string, Of extends FactorShape = 'image'> extends Layer<'layerScale', Name> {
   /** The initial value of each factor. */
   readonly start: number
+  readonly shape: Of
 }
+
+/** The shape of trained factors: [C,1,1], [C], or one number for all channels, [1]. */
+export type FactorShape = 'image' | 'channels' | 'one'
+
+/** Options of `layerScale`. @example const options: LayerScaleOptions = { shape: 'one' } */
+export interface LayerScaleOptions<Of extends FactorShape = FactorShape> {
+  /**
+   * Shape of the parameter: 'image' is [C,1,1], as in torchvision; 'channels' is [C], as in timm; 'one' is [1], one
+   * factor for all channels. Default 'image'.
+   *
+   * @example layerScale('act.scale', 1, { shape: 'one' })
+   */
+  readonly shape?: Of | undefined
+}
+const OPTIONS = withValues(optionsFor<LayerScaleOptions>()('layerScale', 'shape'), {
+  shape: choice(['image', 'channels', 'one']),
+})
 
 /**
  * Creates a layer that multiplies each channel by a trained factor, as ConvNeXt does.
  *
  * @param name Name of the layer and of its parameter.
  * @param start Initial value of every factor. Default 1e-6.
+ * @param options `shape` of the parameter: one factor for each channel, or one for all.
  * @example residual(seq(conv2d('dw', 96, 7, { groups: 96 }), layerScale('layer_scale', 1e-6)), identity)
  */
-export const layerScale = <N extends string>(name: N, start = 1e-6): LayerScale<N> => ({ kind: 'layerScale', name, start })
+export const layerScale = <N extends string, Of extends FactorShape = 'image', Given = unknown>(
+  name: N,
+  start = 1e-6,
+  options: LayerScaleOptions<Of> & Strays<Given, typeof OPTIONS> = {} as never,
+): LayerScale<N, Of> => ({ kind: 'layerScale', name, start, shape: (known(OPTIONS, options).shape ?? 'image') as Of })
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
@@ -34,13 +62,25 @@ declare module '../net' {
     layerScale: Dim
   }
   interface LayerParameters<L, S extends Shape> {
-    layerScale: Low<S[1]>
+    layerScale: L extends { readonly shape: 'one' } ? Low<1> : Low<S[1]>
   }
 }
 
-export const layerScaleRule: LayerRule<LayerScale<string>> = {
-  codec: layerCodec('layerScale', { start: t.number }),
-  example: "layerScale('n')",
-  params: (l, [, c]) => [{ name: '', shape: [c, 1, 1], init: { dist: 'constant', a: l.start } }],
-  elaborate: (_, x, at) => withParams(at, (gamma) => emit(at, 'scale', {}, [x, ...gamma])),
+const SHAPES: Readonly<Record<FactorShape, (c: number) => readonly number[]>> = {
+  image: (c) => [c, 1, 1],
+  channels: (c) => [c],
+  one: () => [1],
+}
+
+export const layerScaleRule: LayerRule<LayerScale<string, FactorShape>> = {
+  codec: layerCodec('layerScale', { start: t.number, shape: t.keyof({ image: null, channels: null, one: null }) }),
+  example: "layerScale('n', 1, { shape: 'one' })",
+  params: (l, [, c]) => [{ name: '', shape: SHAPES[l.shape](c), init: { dist: 'constant', a: l.start } }],
+  elaborate: (l, x, at) =>
+    withParams(at, ([gamma]) =>
+      pipe(
+        l.shape === 'one' ? emit(at, 'spread', { times: at.input[1] }, [gamma!]) : right(gamma!),
+        chain((factors) => emit(at, 'scale', {}, [x, factors])),
+      ),
+    ),
 }

@@ -1,11 +1,10 @@
 // Reductions of an image to one pixel, beside the mean (globalpool.ts): the maximum, a generalised mean, and gated attention over all pixels.
 // In: [B,C,H,W]. Out: [B,C,1,1]. Each is a sequence of ops that tiles accumulate into, so the whole image is never held at once.
 // Worked example, the maximum of 512 × 300 pixels: windows of 8 × 8 leave 64 × 38, then 8 × 5, then 1 × 1.
-import { bind, chain, Do, type Either, right } from 'fp-ts/Either'
+import { bind, chain, Do, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
-import type { GraphError } from '../../staging/core/errors'
-import type { AnyAttrs, Ref } from '../../staging/ops/op'
+import type { Ref } from '../../staging/ops/op'
 import type { Dim, Layer, Shape } from '../net'
 import type { AddLimbs, MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -13,7 +12,7 @@ import { layerCodec } from './codecs'
 import { meanOf, overShare } from './globalpool'
 import { weightAndBias, type WithBias } from './init'
 import { type BadSize, badSize, type LayerPosition, type LayerRule, type ParamSpec } from './rule'
-import { emit, withParams } from './site'
+import { emit, emitAfter, type Made, withParams } from './site'
 
 /** The layer that `globalMaxPool` creates. @example const pool: GlobalMaxPool = globalMaxPool() */
 export interface GlobalMaxPool<Name extends string = ''> extends Layer<'globalMaxPool', Name> {}
@@ -105,16 +104,6 @@ declare module '../net' {
 
 // ---------------------------------------------------------------- at run time
 
-type Made = Either<GraphError, Ref>
-/** An element-wise op behind another one. */
-const then =
-  (at: LayerPosition, kind: string, attrs: AnyAttrs = {}) =>
-  (made: Made): Made =>
-    pipe(
-      made,
-      chain((x) => emit(at, kind, attrs, [x])),
-    )
-
 /** Sides of the windows of one step: their results are few beside the image. */
 const SIDE = 8
 
@@ -140,7 +129,8 @@ export const globalMaxPoolRule: LayerRule<GlobalMaxPool<string>> = {
 
 const mean = (at: LayerPosition) => chain((x: Ref) => meanOf(x, at))
 /** An image may have no pixel inside of its mask. */
-const nonzero = (at: LayerPosition) => (made: Made) => (at.mask ? then(at, 'clamp', { low: LEAST, high: LARGEST })(made) : made)
+const nonzero = (at: LayerPosition) => (made: Made) =>
+  at.mask ? emitAfter(at, 'clamp', { low: LEAST, high: LARGEST })(made) : made
 const [LEAST, LARGEST] = [1e-37, 3.4e38]
 /** The values inside of the mask, 0 outside. */
 const inside = (at: LayerPosition) => chain((x: Ref) => (at.mask ? at.mask.inside(x, at.layer) : right(x)))
@@ -151,10 +141,10 @@ export const generalizedMeanPoolRule: LayerRule<GeneralizedMeanPool<string>> = {
   fault: (l) => (l.power > 0 && l.eps > 0 ? null : `power is ${l.power} and eps is ${l.eps}; allowed: numbers above 0`),
   elaborate: (l, x, at) => {
     const raised = (power: number) => (y: Made) =>
-      pipe(y, then(at, 'log'), then(at, 'affine', { factor: power, shift: 0 }), then(at, 'exp'))
+      pipe(y, emitAfter(at, 'log'), emitAfter(at, 'affine', { factor: power, shift: 0 }), emitAfter(at, 'exp'))
     return pipe(
       right(x),
-      then(at, 'clamp', { low: l.eps, high: LARGEST }),
+      emitAfter(at, 'clamp', { low: l.eps, high: LARGEST }),
       raised(l.power),
       inside(at),
       mean(at),
@@ -182,19 +172,19 @@ export const gatedAttentionPoolRule: LayerRule<GatedAttentionPool<string, number
     withParams(at, ([vw, vb, uw, ub, ww, wb]) =>
       pipe(
         Do,
-        bind('v', () => then(at, 'tanh')(emit(at, 'linear', {}, [x, vw!, vb!]))),
-        bind('u', () => then(at, 'sigmoid')(emit(at, 'linear', {}, [x, uw!, ub!]))),
+        bind('v', () => emitAfter(at, 'tanh')(emit(at, 'linear', {}, [x, vw!, vb!]))),
+        bind('u', () => emitAfter(at, 'sigmoid')(emit(at, 'linear', {}, [x, uw!, ub!]))),
         bind('gated', ({ v, u }) => emit(at, 'multiply', { over: 0 }, [v, u])),
         bind('weights', ({ gated }) =>
           pipe(
             emit(at, 'linear', {}, [gated, ww!, wb!]),
-            then(at, 'clamp', { low: -MOST_SCORE, high: MOST_SCORE }),
-            then(at, 'exp'),
+            emitAfter(at, 'clamp', { low: -MOST_SCORE, high: MOST_SCORE }),
+            emitAfter(at, 'exp'),
             inside(at),
           ),
         ),
         bind('sum', ({ weights }) => mean(at)(emit(at, 'multiply', { over: 2 }, [x, weights]))),
-        bind('share', ({ weights }) => pipe(right(weights), mean(at), nonzero(at), then(at, 'reciprocal'))),
+        bind('share', ({ weights }) => pipe(right(weights), mean(at), nonzero(at), emitAfter(at, 'reciprocal'))),
         chain(({ sum, share }) => emit(at, 'multiply', { over: 2 }, [sum, share])),
       ),
     ),

@@ -1,5 +1,11 @@
-// Trained values that are added: one for each channel, or one for each element of an image. In, out: [B,C,H,W]. In place, FT-compatible in every
-// dimension. The parameter has the layer's name.
+// Trained values that are added: one for each channel, one for all, or one for each element of an image. In, out: [B,C,H,W]. In place,
+// FT-compatible in every dimension. The parameter has the layer's name.
+import { chain, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor, type Strays } from '../../staging/core/options'
+import { flag, withValues } from '../../staging/core/values'
 import type { Dim, Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -8,17 +14,30 @@ import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
 
 /** The layer that `bias` creates. @example const shift: Bias<'beta'> = bias('beta') */
-export interface Bias<Name extends string> extends Layer<'bias', Name> {}
+export interface Bias<Name extends string, Shared extends boolean = false> extends Layer<'bias', Name> {
+  readonly shared: Shared
+}
 /** The layer that `position` creates. @example const places: Position<'pos_embed'> = position('pos_embed') */
 export interface Position<Name extends string> extends Layer<'position', Name> {}
+
+/** Options of `bias`. @example const options: BiasOptions = { shared: true } */
+export interface BiasOptions<Shared extends boolean = boolean> {
+  /** If true, one value for all channels, of shape [1]. Default false. @example bias('act.bias', { shared: true }) */
+  readonly shared?: Shared | undefined
+}
+const OPTIONS = withValues(optionsFor<BiasOptions>()('bias', 'shared'), { shared: flag })
 
 /**
  * Creates a layer that adds a trained value to each channel.
  *
  * @param name Name of the layer and of its parameter.
+ * @param options `shared` adds one value to all channels (default false).
  * @example seq(conv2d('conv1', 64, 3, { bias: false }), layerScale('gamma', 1), bias('beta'))
  */
-export const bias = <N extends string>(name: N): Bias<N> => ({ kind: 'bias', name })
+export const bias = <N extends string, S extends boolean = false, Given = unknown>(
+  name: N,
+  options: BiasOptions<S> & Strays<Given, typeof OPTIONS> = {} as never,
+): Bias<N, S> => ({ kind: 'bias', name, shared: (known(OPTIONS, options).shared ?? false) as S })
 
 /**
  * Creates a layer that adds a trained value to each element of an image: a position embedding. It fits images of one
@@ -43,16 +62,22 @@ declare module '../net' {
     position: true
   }
   interface LayerParameters<L, S extends Shape> {
-    bias: Low<S[1]>
+    bias: L extends { readonly shared: true } ? Low<1> : Low<S[1]>
     position: MulLimbs<MulLimbs<Low<S[1]>, `${S[2]}`>, `${S[3]}`>
   }
 }
 
-export const biasRule: LayerRule<Bias<string>> = {
-  codec: layerCodec('bias', {}),
-  example: "bias('n')",
-  params: (_, [, c]) => [{ name: '', shape: [c], init: { dist: 'constant', a: 0 } }],
-  elaborate: (_, x, at) => withParams(at, (p) => emit(at, 'shift', { elements: 0 }, [x, ...p])),
+export const biasRule: LayerRule<Bias<string, boolean>> = {
+  codec: layerCodec('bias', { shared: t.boolean }),
+  example: "bias('n', { shared: true })",
+  params: (l, [, c]) => [{ name: '', shape: [l.shared ? 1 : c], init: { dist: 'constant', a: 0 } }],
+  elaborate: (l, x, at) =>
+    withParams(at, ([p]) =>
+      pipe(
+        l.shared ? emit(at, 'spread', { times: at.input[1] }, [p!]) : right(p!),
+        chain((values) => emit(at, 'shift', { elements: 0 }, [x, values])),
+      ),
+    ),
 }
 
 export const positionRule: LayerRule<Position<string>> = {

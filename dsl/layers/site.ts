@@ -1,6 +1,7 @@
 // The use of a graph under construction by rules. In: a site, operands. Out: refs, or the builder's error. Parameters are called '<weights>.<name>'
 // as in PyTorch.
-import type { Either } from 'fp-ts/Either'
+import { chain, type Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../../staging/core/errors'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
 import type { LayerPosition } from './rule'
@@ -12,3 +13,13 @@ export const withParams = (at: LayerPosition, use: (refs: readonly Ref[]) => Eit
 /** Appends an op of one output. */
 export const emit = (at: LayerPosition, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
   at.graph.one(kind, attrs, ins, at.layer)
+
+export type Made = Either<GraphError, Ref>
+/** Appends an element-wise op behind another one. */
+export const emitAfter =
+  (at: LayerPosition, kind: string, attrs: AnyAttrs = {}) =>
+  (made: Made): Made =>
+    pipe(
+      made,
+      chain((x) => emit(at, kind, attrs, [x])),
+    )

@@ -12,7 +12,7 @@ import { flattenRule } from './flatten'
 import { fromBytesRule } from './frombytes'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
-import { layerNormRule } from './layernorm'
+import { layerNormRule, rmsNormRule } from './layernorm'
 import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
@@ -71,6 +71,7 @@ export const rules = {
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   relu6: relu6Rule,
+  rmsNorm: rmsNormRule,
   sigmoid: sigmoidRule,
   silu: siluRule,
   sliceChannels: sliceChannelsRule,

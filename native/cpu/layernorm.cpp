@@ -36,7 +36,7 @@ struct LayerNorm : PlainKernel {
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const double eps = LayerNormAttrs::read(c.attrs).eps;
-    const float *const gamma = floats(c.ins[1]), *const beta = floats(c.ins[2]);
+    const float *const gamma = floats(c.ins[1]), *const beta = c.n_ins > 2 ? floats(c.ins[2]) : nullptr;
     each_place(x, [&](int64_t b, int64_t h, int64_t w) {
       const T* const from = pixel_of<T>(x, b, h, w);
       T* const to = pixel_of<T>(y, b, h, w);
@@ -45,7 +45,8 @@ struct LayerNorm : PlainKernel {
       each_lane_group(x.dims[1], [&](int64_t first, int64_t count) {
         float normal[lanes];
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) normal[i] = (float(from[first + i]) - mean) * rstd * gamma[first + i] + beta[first + i];
+        for (int64_t i = 0; i < count; i++)
+          normal[i] = (float(from[first + i]) - mean) * rstd * gamma[first + i] + (beta ? beta[first + i] : 0);
         store(normal, to + first, count);
       });
     });

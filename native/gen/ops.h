@@ -218,7 +218,9 @@
   X(nadam_scaled, 290) \
   X(lion_scaled, 291) \
   X(attend, 292) \
-  X(attend_bwd, 293)
+  X(attend_bwd, 293) \
+  X(spread, 294) \
+  X(spread_bwd, 295)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1358,6 +1360,15 @@ struct AttendAttrs {
 
 using AttendBwdAttrs = AttendAttrs;
 
+struct SpreadAttrs {
+  int64_t times;
+  static SpreadAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+using SpreadBwdAttrs = SpreadAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1521,6 +1532,8 @@ inline constexpr AttrLimit NadamScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 
 inline constexpr AttrLimit LionScaledLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit AttendLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit AttendBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SpreadLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SpreadBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1814,7 +1827,7 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"scale_bwd_weights", 116, 2, 2, 1, 1, 0, 0, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}}},
-    {"layer_norm", 117, 3, 3, 1, 1, 1, 0, "f", false, -1, -1, LayerNormLimits, 1,
+    {"layer_norm", 117, 2, 3, 1, 1, 1, 0, "f", false, -1, -1, LayerNormLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
     {"layer_norm_bwd_data", 118, 3, 3, 1, 1, 1, 0, "f", false, 1, 1, LayerNormBwdDataLimits, 1,
@@ -2168,6 +2181,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"attend_bwd", 293, 3, 3, 2, 2, 3, 0, "iif", false, -1, 2, AttendBwdLimits, 2,
      {{"q", Role::data, Element::either, false, false, "saaa"}, {"kv", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}},
      {{"dq", Role::data, Element::either, true, false, "saaa"}, {"dkv", Role::data, Element::either, true, false, "saaa"}}},
+    {"spread", 294, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, SpreadLimits, 1,
+     {{"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"spread_bwd", 295, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, SpreadBwdLimits, 1,
+     {{"dy", Role::whole, Element::real, false, false, nullptr}},
+     {{"dp", Role::whole, Element::real, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.

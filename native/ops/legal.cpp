@@ -26,6 +26,7 @@
 #include "ops/residualnorm.hpp"
 #include "ops/response.hpp"
 #include "ops/shift.hpp"
+#include "ops/spread.hpp"
 #include "ops/standardize.hpp"
 #include "ops/turnpixels.hpp"
 #include "ops/upsample.hpp"
@@ -95,6 +96,8 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::square_sums_bwd, check_square_sums_bwd},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},
+    {OpKind::spread, check_spread},
+    {OpKind::spread_bwd, check_spread_bwd},
     {OpKind::pixel_shuffle, check_pixel_shuffle},
     {OpKind::pixel_shuffle_bwd, check_pixel_shuffle_bwd},
     {OpKind::pixel_unshuffle, check_pixel_unshuffle},

@@ -28,11 +28,11 @@ Normal normal_of(const Tensor<T>& x, double eps, int64_t b, int64_t h, int64_t w
 struct LayerNorm {
   template <class T>
   static void run(const KernelCall& call) {
-    const Tensor<T> x(call.ins[0]), gamma(call.ins[1]), beta(call.ins[2]), y(call.outs[0]);
+    const Tensor<T> x(call.ins[0]), gamma(call.ins[1]), y(call.outs[0]);
+    const auto shift = [&](int64_t c) { return call.n_ins > 2 ? double(Tensor<T>(call.ins[2])[c]) : 0; };
     each_pixel(call.outs[0], [&](int64_t b, int64_t h, int64_t w) {
       const Normal n = normal_of(x, LayerNormAttrs::read(call.attrs).eps, b, h, w);
-      for (int64_t c = 0; c < int64_t(n.values.size()); c++)
-        y.global(b, c, h, w) = T(n.values[size_t(c)] * double(gamma[c]) + double(beta[c]));
+      for (int64_t c = 0; c < int64_t(n.values.size()); c++) y.global(b, c, h, w) = T(n.values[size_t(c)] * double(gamma[c]) + shift(c));
     });
   }
 };

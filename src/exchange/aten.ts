@@ -146,13 +146,19 @@ const batchNorm =
   }
 
 const layerNorm: Lower = (l) => {
-  if (!l.has('weight') || !l.has('bias')) fault('it has no weight or no bias; allowed: elementwise_affine=True, bias=True')
+  if (!l.has('weight')) fault('it has no weight; allowed: elementwise_affine=True')
   const axis = -(l.list('normalized_shape') ?? []).length
-  l.make(
-    'LayerNormalization',
-    ['input', 'weight', 'bias'].map((n) => l.given(n)),
-    { axis, epsilon: { float: l.number('eps', 1e-5) } },
-  )
+  l.make('LayerNormalization', [l.given('input'), l.given('weight'), l.value('bias')], {
+    axis,
+    epsilon: { float: l.number('eps', 1e-5) },
+  })
+}
+
+/** Without an eps, PyTorch adds the smallest float that changes 1. */
+const rmsNorm: Lower = (l) => {
+  if (!l.has('weight')) fault('it has no weight; allowed: elementwise_affine=True')
+  const axis = -(l.list('normalized_shape') ?? []).length
+  l.make('RMSNormalization', [l.given('input'), l.given('weight')], { axis, epsilon: { float: l.number('eps', 2 ** -23) } })
 }
 
 const groupNorm: Lower = (l) =>
@@ -409,6 +415,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   relu6: clip(0, 6),
   reshape,
   reshape_as: reshape,
+  rms_norm: rmsNorm,
   roll,
   rsub: (l) => l.make('Sub', [l.operand('other'), l.operand('self')]),
   scaled_dot_product_attention: attention,
@@ -421,6 +428,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   softplus,
   split,
   split_with_sizes: split,
+  square: (l) => l.make('Mul', [l.given('self'), l.given('self')]),
   squeeze,
   stack,
   sub: binary('Sub'),

@@ -75,7 +75,11 @@ export const split: Lower = (l) => {
   l.add('Split', [l.given('self'), l.ints(...sizes)], { axis }, l.outputs)
 }
 
-export const cat: Lower = (l) => l.make('Concat', l.values('tensors'), { axis: l.axis('dim', l.result().length, 0) })
+/** Values without elements are left out, here and by the readers of a result that has none. */
+export const cat: Lower = (l) => {
+  const parts = l.values('tensors')
+  if (parts.length > 0) l.make('Concat', parts, { axis: l.axis('dim', l.result().length, 0) })
+}
 
 export const stack: Lower = (l) => {
   const axis = l.axis('dim', l.result().length, 0)
@@ -103,7 +107,9 @@ export const roll: Lower = (l) => {
 }
 
 export const expand: Lower = (l) =>
-  l.result().join() === l.sizes('self').join() ? l.same('self') : l.make('Expand', [l.given('self')])
+  l.result().join() === l.sizes('self').join()
+    ? l.same('self')
+    : l.make('Expand', [l.given('self'), l.ints(...l.result().map((n, i) => (i === l.batchAxis('self') ? 1 : n)))])
 
 /** A table of relative positions at constant places. */
 export const index: Lower = (l) => {

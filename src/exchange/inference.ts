@@ -21,25 +21,21 @@ import {
   relu,
   shuffleChannels,
   silu,
+  spread,
   standardized,
   takeChannels,
 } from './writelayers'
 import { batchNorm, groupNorm, layerNorm, localResponseNorm } from './writenorms'
 import { reflectPad, upsample } from './writesizes'
 import { avgPool, conv, convTranspose, maxPool } from './writewindows'
-import {
-  elementWise,
-  flatDims,
-  imageDims,
-  Inference,
-  INPUT,
-  nothing,
-  onImage,
-  OUTPUT,
-  unary,
-  weightsOf,
-  type Write,
-} from './writing'
+import { elementWise, flatDims, imageDims, Inference, INPUT, nothing, onImage, OUTPUT, unary, type Write } from './writing'
+
+/** A parameter [C] or [C,1,1] as [C,1,1]. */
+const ofChannels = (at: Inference, parameter: ValueId): string => {
+  const { shape } = at.value(parameter)
+  const own = at.image(parameter)
+  return shape.length === 1 ? at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [shape[0]!, 1, 1]) : own
+}
 
 /** Every operator of a forward graph; those that rewrites join are not in it yet. */
 const WRITERS: Readonly<Record<string, Write>> = {
@@ -96,23 +92,21 @@ const WRITERS: Readonly<Record<string, Write>> = {
   },
   pixel_shuffle: pixelShuffle,
   pixel_unshuffle: pixelUnshuffle,
-  prelu: onImage((at, x, dims, { ins }) => {
-    const slope = ins[1]!
-    const spread = at.nodes.add('Unsqueeze', [at.image(slope), at.nodes.ints(1, 2)], [at.value(slope).shape[0]!, 1, 1])
-    return at.nodes.add('PRelu', [x, spread], dims)
-  }),
+  prelu: onImage((at, x, dims, { ins: [, slope] }) => at.nodes.add('PRelu', [x, ofChannels(at, slope!)], dims)),
   reciprocal: unary('Reciprocal'),
   reflect_pad: reflectPad,
   relu,
   response,
   relu6: elementWise((at, [x], dims) => at.nodes.add('Clip', [x!, at.nodes.scalar(0), at.nodes.scalar(6)], dims)),
-  scale: onImage((at, x, dims, op) => at.nodes.add('Mul', [x, ...weightsOf(at, op)], dims)),
+  scale: onImage((at, x, dims, { ins: [, gamma] }) => at.nodes.add('Mul', [x, ofChannels(at, gamma!)], dims)),
   shift,
   shuffle_channels: shuffleChannels,
   sigmoid: unary('Sigmoid'),
   silu,
   softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
   softplus: unary('Softplus'),
+  spread,
+  sqrt: unary('Sqrt'),
   square: elementWise((at, [x], dims) => at.nodes.add('Mul', [x!, x!], dims)),
   square_sums: squareSums,
   standardize: standardized,

@@ -15,6 +15,11 @@ import { type Meaning, nodeText, type Weight } from './symbols'
 import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, turnedAxes } from './views'
 import type { Step } from './ways'
 
+/** PyTorch's names of weights have dots, those of its exporters' constants have none. */
+const isOfModule = ({ tensor }: Weight): boolean => /^[\w-]+(\.[\w-]+)+$/.test(tensor.name)
+/** Returns true for one trained number, for all channels. */
+export const isTrainedNumber = (w: Weight): boolean => elementsOf(w.dims) === 1 && isOfModule(w) && !w.tensor.isFixed
+
 /** A parameter of the net, and the numbers that it has. */
 export interface Parameter extends Weight {
   readonly name: string
@@ -245,10 +250,10 @@ export class Reading {
     if (s?.tag === 'sizes' && s.sizes.length === 1 && s.sizes[0] !== 'batch') return s.sizes[0]
     return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
   }
-  /** The same for a layer that has it as a constant. PyTorch's names of weights have dots, those of its exporters' constants have none. */
+  /** The same for a layer that has it as a constant. */
   constant(i: number): number {
     const s = this.symbol(i)
-    if (s.tag === 'weight' && /^[\w-]+(\.[\w-]+)+$/.test(s.weight.tensor.name)) this.constants.add(s.weight.tensor.name)
+    if (s.tag === 'weight' && isOfModule(s.weight)) this.constants.add(s.weight.tensor.name)
     return this.scalar(i) ?? refuse('its constant is not a float')
   }
   shape(step: number): Shape {
@@ -353,10 +358,14 @@ export class Reading {
     const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
     return this.unused(stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer'))
   }
+  /** Returns true for a name of a layer or of its weights. A layer that is only a parameter has the name of the parameter. */
+  private isUsed(name: string): boolean {
+    return [name, `${name}.weight`, `${name}.bias`, name.replace(/\.(weight|bias)$/, '')].some((n) => this.names.has(n))
+  }
   /** This name, with a number if a layer has it. */
   unused(base: string): string {
     let name = base
-    for (let i = 2; this.names.has(name); i++) name = `${base}_${i}`
+    for (let i = 2; this.isUsed(name); i++) name = `${base}_${i}`
     this.names.add(name)
     return name
   }

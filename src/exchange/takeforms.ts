@@ -11,7 +11,7 @@ import { gatheredTable, reshapedScores, turnedScores } from './takeattention'
 import { averagedWindows, selectedMeans, turnedWindows } from './takemeans'
 import { branchSum, stackedBranches } from './takebranches'
 import { joinBands } from './takerolls'
-import { classToken } from './taketokens'
+import { aligned, joinTokens } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
 import { gatherView, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
@@ -202,8 +202,19 @@ export const join = (r: Reading): unknown => {
   const symbols = places.map((i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
-  if (stackedBranches(r, symbols) || classToken(r, symbols) || joinBands(r, symbols)) return undefined
-  const parts = places.map((i) => r.data(i))
+  if (stackedBranches(r, symbols) || joinBands(r, symbols)) return undefined
+  // Tokens without the class token are a value of their own.
+  if (
+    joinTokens(
+      r,
+      places.map((i) => (r.symbol(i).tag === 'band' ? r.settled(i) : r.symbol(i))),
+    )
+  )
+    return undefined
+  const parts = aligned(
+    r,
+    places.map((i) => r.data(i)),
+  )
   const { form } = parts[0] ?? refuse('it has no inputs')
   const rank = axesOfForm(form, r.shape(parts[0]!.step)).length
   const [axis] = positive([r.int('axis', 1)], rank)

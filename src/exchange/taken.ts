@@ -56,12 +56,13 @@ import {
   transpose,
   unsqueeze,
 } from './takeforms'
-import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization } from './takenorms'
+import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization, rmsNormalization } from './takenorms'
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
 import { atLeast, meanOfPowers, power } from './takepowers'
 import { standardPart } from './takestandard'
+import { repeatedToken } from './taketokens'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import { isLast, sizeOf } from './views'
 import type { Step } from './ways'
@@ -168,7 +169,11 @@ const expanded = (r: Reading): unknown => {
   if (s.tag === 'weight') return r.is(s)
   const { step, form } = r.data(0)
   const [, , h, w] = r.shape(step)
-  return form === 'image' && h * w === 1 ? r.is(s) : refuse('it repeats an image; allowed: [B,C,1,1] as a factor, and weights')
+  if (form === 'image' && h * w === 1) return r.is(s)
+  return (
+    (h * w === 1 && repeatedToken(r, step, form)) ||
+    refuse('it repeats an image; allowed: [B,C,1,1] as a factor, one token for all pixels, and weights')
+  )
 }
 
 const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
@@ -235,6 +240,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   PRelu: sloped,
   Pad: padding,
   Pow: power,
+  RMSNormalization: rmsNormalization,
   ReduceL2: norms,
   ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
   ReduceSum: stackSum,

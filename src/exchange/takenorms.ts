@@ -1,9 +1,10 @@
 // Norms, from ONNX nodes. In: a node that is being read. Out: its layer. Invariant: a norm's weights are one number a channel.
-import { batchNorm, groupNorm, instanceNorm, layerNorm } from '../../dsl'
+import { batchNorm, groupNorm, instanceNorm, layerNorm, layerScale, rmsNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
 import { type Reading, refuse } from './reading'
 import type { Weight } from './symbols'
+import { parameterName } from './taketokens'
 import { axesOfForm } from './views'
 
 export const batchNormalization = (r: Reading): void => {
@@ -46,23 +47,45 @@ export const groupNormalization = (r: Reading): unknown => {
   const c = r.shape(from)[1]
   const [groups, eps] = [r.int('num_groups', 1), r.float('epsilon', 1e-5)]
   if (!r.has(1)) return r.makes(groupNorm(r.named(), groups, { affine: false, eps }))
-  const [scale, shift] = [r.weight(1), r.weight(2)]
+  const scale = r.weight(1)
+  if (!r.has(2)) {
+    const own = parameterName(r, scale)
+    const normed = r.layer(groupNorm(r.unused(`${own}.normalised`), groups, { affine: false, eps }), from)
+    r.parameter(own, scale, [c])
+    return r.is({ tag: 'data', step: r.layer(layerScale(own, 1, { shape: 'channels' }), normed), form: 'image' })
+  }
+  const shift = r.weight(2)
   const name = r.named(scale, shift)
   r.parameter(`${name}.weight`, scale, [c])
   r.parameter(`${name}.bias`, shift, [c])
   r.makes(groupNorm(name, groups, { eps }))
 }
 
-export const layerNormalization = (r: Reading): void => {
+/** The number of channels of a value. Refuses nodes that normalise other axes. */
+const normalisedChannels = (r: Reading): number => {
   const { step, form } = r.data(0)
   const axis = r.int('axis', -1)
   const last = axesOfForm(form, r.shape(step)).length - 1
   if (form === 'image' || (axis !== -1 && axis !== last))
     refuse('it normalises more than the channels of each pixel; allowed: only the channels')
-  const c = r.shape(step)[1]
-  const [scale, shift] = [r.weight(1), r.weight(2)]
+  return r.shape(step)[1]
+}
+
+export const layerNormalization = (r: Reading): void => {
+  const c = normalisedChannels(r)
+  const [scale, given] = [r.weight(1), r.has(2) ? r.weight(2) : undefined]
+  // PyTorch's exporters write zeros for a bias that is absent. Weights of the network have names with dots.
+  const shift = given && (given.tensor.name.includes('.') || !isFilledWith(given, 0)) ? given : undefined
   const name = r.named(scale, shift)
   r.parameter(`${name}.weight`, scale, [c])
-  r.parameter(`${name}.bias`, shift, [c])
-  r.makes(layerNorm(name, { eps: r.float('epsilon', 1e-5) }))
+  if (shift) r.parameter(`${name}.bias`, shift, [c])
+  r.makes(layerNorm(name, { eps: r.float('epsilon', 1e-5), bias: shift !== undefined }))
+}
+
+export const rmsNormalization = (r: Reading): void => {
+  const c = normalisedChannels(r)
+  const scale = r.weight(1)
+  const name = r.named(scale)
+  r.parameter(`${name}.weight`, scale, [c])
+  r.makes(rmsNorm(name, { eps: r.float('epsilon', 1e-5) }))
 }

@@ -19,11 +19,17 @@ export const atLeast = (r: Reading, eps: number): void => {
   r.is({ tag: 'power', part: 'least', step, eps: shortest(eps) })
 }
 
-/** The pth power of values, or the pth root of their mean. */
+const squared = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  r.is({ tag: 'data', step: r.meeting('product', [step, step], r.shape(step)), form })
+}
+
+/** The square of values, their pth power, or the pth root of their mean. */
 export const power = (r: Reading): unknown => {
   const [least, mean] = [partOf(r, 'least'), partOf(r, 'mean')]
+  if (r.symbol(0).tag === 'data' && r.scalar(1) === 2) return squared(r)
   if (least !== undefined) return r.is({ ...least, part: 'powers', power: shortest(r.constant(1)) })
-  if (mean?.power === undefined) return refuse('it raises values to a power; allowed: generalised means')
+  if (mean?.power === undefined) return refuse('it raises values to a power; allowed: 2, and generalised means')
   if (!near(r.constant(1) * mean.power, 1))
     refuse(`it is no root of order ${mean.power}; allowed: the root of the powers in the mean`)
   return r.is({ tag: 'data', step: r.layer(generalizedMeanPool(mean.power, mean.eps), mean.step), form: 'image' })

@@ -18,7 +18,7 @@ import {
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
-import { near, type Reading, refuse, shortest } from './reading'
+import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
@@ -120,12 +120,21 @@ export const quotient = (r: Reading): unknown => {
 
 // ---------------------------------------------------------------- weights
 
+/** Declares a parameter that has its name in the file. */
+const trained = (r: Reading, w: Weight, shape: readonly number[]): string => {
+  const name = parameterName(r, w)
+  r.parameter(name, w, shape)
+  return name
+}
+
 /** The bias of a product that had none; the scale and shift of a norm of groups. */
 const addWeight = (r: Reading, data: number, w: Weight): unknown => {
   const { step, form } = r.data(data)
   const s = r.steps[step]!
   const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
   const c = s.shape[1]
+  if (isTrainedNumber(w) && c > 1)
+    return r.is({ tag: 'data', step: r.layer(bias(trained(r, w, [1]), { shared: true }), step), form })
   if (elementsOf(w.dims) === 1 && c > 1) return shifted(r, data, 1)
   if (!isPerChannel(w, c, form))
     return positions(r, data, w) || r.odd('it adds a constant that is not one number per channel or element')
@@ -153,9 +162,7 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
     return r.is({ tag: 'data', step: r.replace(s.ins[0]!, { ...norm, name, affine: true } as Net, before!.ins[0]!), form })
   }
   if (elementsOf(w.dims) === 1) return shifted(r, data, 1)
-  const name = parameterName(r, w)
-  r.parameter(name, w, [c])
-  return r.is({ tag: 'data', step: r.layer(bias(name), step), form })
+  return r.is({ tag: 'data', step: r.layer(bias(trained(r, w, [c])), step), form })
 }
 
 export const sum = (r: Reading): unknown => {
@@ -305,13 +312,18 @@ export const product = (r: Reading): unknown => {
     return r.is({ tag: 'data', step: multipliedBy(r, x.step, y.step), form: x.form })
   }
   const s = data === 0 ? a : b
+  if (s.tag === 'data' && isTrainedNumber(weight)) {
+    const step = r.layer(layerScale(trained(r, weight, [1]), 1, { shape: 'one' }), s.step)
+    return r.is({ tag: 'data', step, form: s.form })
+  }
   if (s.tag === 'data' && elementsOf(weight.dims) === 1) return multiplied(r, data, r.constant(1 - data))
   if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form))
     return r.odd('it multiplies by a constant that is not one number per channel')
   const c = r.shape(s.step)[1]
-  const name = parameterName(r, weight)
-  r.parameter(name, weight, [c, 1, 1])
-  r.is({ tag: 'data', step: r.layer(layerScale(name), s.step), form: s.form })
+  const isVector = weight.tensor.dims.length === 1
+  const name = trained(r, weight, isVector ? [c] : [c, 1, 1])
+  const layer = isVector ? layerScale(name, 1, { shape: 'channels' }) : layerScale(name)
+  r.is({ tag: 'data', step: r.layer(layer, s.step), form: s.form })
 }
 
 export const matMul = (r: Reading): void => {

@@ -1,6 +1,6 @@
 // Tokens, from ONNX nodes: a trained token before the pixels, position embeddings, and convolutions along the channels. In: the current node. Out: the
 // layers; false if the node is none of these. Worked example: a class token before 14x14 pixels of 192 channels gives [B,192,1,197].
-import { affine, conv2d, position, sliceChannels, turnPixels } from '../../dsl'
+import { affine, conv2d, position, sliceChannels, turnPixels, upsample } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
@@ -33,30 +33,75 @@ export const aligned = <V extends Value>(r: Reading, values: readonly V[]): read
 export const parameterName = (r: Reading, { tensor }: Weight): string =>
   /^[\w.-]+$/.test(tensor.name) && !tensor.name.startsWith('onnx') ? r.unused(tensor.name) : r.named()
 
-/** A weight [1,1,C] and all pixels in a row, concatenated. */
-export const classToken = (r: Reading, symbols: readonly Meaning[]): boolean => {
-  const [a, b] = symbols
-  const [weight, data] = a?.tag === 'weight' ? [a.weight, b] : [b?.tag === 'weight' ? b.weight : undefined, a]
-  if (symbols.length !== 2 || weight === undefined || data?.tag !== 'data' || !isLast(data.form)) return false
-  const shape = r.shape(data.step)
-  const axes = axesOfForm(data.form, shape)
-  const [axis] = positive([r.int('axis', 0)], axes.length) as [number]
-  if (elementsOf(weight.dims) !== shape[1] || !isRow(axes[axis], shape))
-    return refuse('it concatenates a constant; allowed: one token before or behind all pixels')
-  const pixels = r.layer(turnPixels(), data.step)
+/** Trained tokens [1,N,C], as a value of N channels and C columns. */
+const tokensOf = (r: Reading, pixels: number, weight: Weight): number => {
+  const [batch, , , channels] = r.shape(pixels)
+  const count = elementsOf(weight.dims) / channels
   const name = parameterName(r, weight)
-  r.parameter(name, weight, [1, 1, shape[1]])
-  const token = [sliceChannels(0, 1), affine(0), position(name)].reduce((step, l) => r.layer(l, step), pixels)
-  const [batch, count, , channels] = r.shape(pixels)
-  const all = r.joined(a?.tag === 'weight' ? [token, pixels] : [pixels, token], () => [batch, count + 1, 1, channels])
-  const step = r.layer(turnPixels(), all)
-  const row: Axis = [{ dim: 'W', stride: 1, size: count + 1 }]
+  r.parameter(name, weight, [count, 1, channels])
+  const one = [sliceChannels(0, 1), affine(0)].reduce((step, l) => r.layer(l, step), pixels)
+  const blank = count === 1 ? one : r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
+  return r.layer(position(name), blank)
+}
+
+/** The tokens of a value with its channels last, as channels: pixels of a row, or a single one; undefined for other axes. */
+const tokensAlong = (r: Reading, { step, form }: Value, axis: number): number | undefined => {
+  const [, , h, w] = r.shape(step)
+  const axes = axesOfForm(form, r.shape(step))
+  const isRowThere = isRow(axes[axis], r.shape(step)) || (h * w === 1 && axes[axis]?.length === 0)
+  return isLast(form) && axis > 0 && axis < axes.length - 1 && isRowThere
+    ? r.once('tokens', step, () => r.layer(turnPixels(), step))
+    : undefined
+}
+
+/** Tokens one after the other: pixels of values, and weights [1,N,C], as class tokens and registers. */
+export const joinTokens = (r: Reading, symbols: readonly Meaning[]): boolean => {
+  const data = symbols.filter((s) => s.tag === 'data')
+  const [first] = data
+  if (first === undefined || !isLast(first.form) || symbols.some((s) => s.tag !== 'data' && s.tag !== 'weight')) return false
+  const axes = axesOfForm(first.form, r.shape(first.step))
+  const [axis] = positive([r.int('axis', 0)], axes.length) as [number]
+  if (data.length === symbols.length && axis === axes.length - 1) return false
+  const [, c] = r.shape(first.step)
+  const isLegal = (s: Meaning): boolean =>
+    s.tag === 'weight'
+      ? s.weight.dims.length === axes.length && s.weight.dims.every((n, i) => i === axis || n === (i === axes.length - 1 ? c : 1))
+      : s.tag === 'data' && r.shape(s.step)[1] === c && tokensAlong(r, s, axis) !== undefined
+  if (!symbols.every(isLegal))
+    return refuse(
+      'it concatenates along other axes than the channels; allowed: pixels in a row, and tokens of all channels beside them',
+    )
+  const pixels = tokensAlong(r, first, axis)!
+  const parts = symbols.map((s) =>
+    s.tag === 'weight' ? tokensOf(r, pixels, s.weight) : tokensAlong(r, s as Value & Meaning, axis)!,
+  )
+  const count = parts.reduce((n, part) => n + r.shape(part)[1], 0)
+  const [batch] = r.shape(pixels)
+  const step = r.layer(
+    turnPixels(),
+    r.joined(parts, () => [batch, count, 1, c]),
+  )
+  const row: Axis = [{ dim: 'W', stride: 1, size: count }]
+  const channels = axes.length - 1
   r.is(
     meaningOf(
-      { step, axes: axes.map((old, i) => (i === axis ? row : i === axes.length - 1 ? old : [])), from: 0, factor: 1 },
+      { step, axes: axes.map((old, i) => (i === axis ? row : i === channels ? old : [])), from: 0, factor: 1 },
       r.shape(step),
     ),
   )
+  return true
+}
+
+/** One token [B,1,C], repeated to a row of tokens: the readout of DPT. */
+export const repeatedToken = (r: Reading, step: number, form: Form): boolean => {
+  const axes = isLast(form) ? axesOfForm(form, r.shape(step)) : []
+  const sizes = r.numbers(1)?.map(Number) ?? []
+  const [at, ...more] = axes.flatMap((a, i) => (sizes[i] === sizeOf(a) || sizes[i] === 1 ? [] : [i]))
+  if (sizes.length !== axes.length || at === undefined || more.length > 0 || sizeOf(axes[at]!) > 1) return false
+  const count = sizes[at]!
+  const row = r.layer(upsample({ size: [1, count] }), step)
+  const whole: Axis = [{ dim: 'W', stride: 1, size: count }]
+  r.is(meaningOf({ step: row, axes: axes.map((a, i) => (i === at ? whole : a)), from: 0, factor: 1 }, r.shape(row)))
   return true
 }
 

@@ -1,6 +1,14 @@
 // Reshapes, transpositions and slices that no layer has, from ONNX nodes. In: the current node. Out: a view of a value, which attention reads; false
 // if the node is none of these.
-import { type PixelShuffle, pixelShuffle, type PixelUnshuffle, pixelUnshuffle, sliceChannels, turnPixels } from '../../dsl'
+import {
+  flatten,
+  type PixelShuffle,
+  pixelShuffle,
+  type PixelUnshuffle,
+  pixelUnshuffle,
+  sliceChannels,
+  turnPixels,
+} from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { placesOf } from './folded'
 import { axesOf, positive, type Reading, refuse } from './reading'
@@ -8,8 +16,11 @@ import type { Atom, Axis, View } from './symbols'
 import { blocksOfPixels, pixelOfBlocks } from './takerolls'
 import { isTurnedImage, joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
-const viewed = (r: Reading): View | undefined => viewOf(r.symbol(0), (step) => r.shape(step))
-const put = (r: Reading, view: View, output = 0): true => {
+/** The input as a view; tokens without the class token are a value of their own. */
+const viewed = (r: Reading): View | undefined =>
+  viewOf(r.symbol(0).tag === 'band' ? r.settled(0) : r.symbol(0), (step) => r.shape(step))
+const put = (r: Reading, given: View, output = 0): true => {
+  const view = squareOf(r, given) ?? given
   const merged = mergedPixels(r, view)
   if (merged !== undefined) {
     r.is({ tag: 'data', ...merged }, output)
@@ -64,6 +75,19 @@ const mergedPixels = (
   const pixels = Array.from({ length: n * n }, (_, i) => pixelOfBlocks(r, step, n, [i % n, Math.floor(i / n)]))
   const [b] = r.shape(step)
   return { step: r.joined(pixels, () => [b, n * n * c, h / n, w / n]), form: turned }
+}
+
+/** A row of n·n pixels in two axes becomes an image: [B,C,1,n·n] as channels, shuffled to pixels. Tokens become an image so (PiT, DPT). */
+const squareOf = (r: Reading, view: View): View | undefined => {
+  const [, c, h, w] = r.shape(view.step)
+  const n = Math.sqrt(w)
+  const parts = view.axes.filter((axis) => axis.some((a) => a.dim === 'W'))
+  const isSquare = h === 1 && w > 1 && Number.isInteger(n) && view.from === 0 && view.factor === 1
+  const areCut = parts.length === 2 && parts.every((axis) => axis.length === 1 && axis[0]!.size === n)
+  if (!isSquare || !areCut || view.axes.some((axis) => axis.some((a) => a.dim === 'C' && a.size !== c))) return undefined
+  const step = r.once('square', view.step, () => r.layer(pixelShuffle(n), r.layer(flatten(), view.step)))
+  const turned = (a: Atom): Atom => (a.dim === 'W' && a.stride === n ? { dim: 'H', stride: 1, size: n } : a)
+  return { ...view, step, axes: view.axes.map((axis) => axis.map(turned)) }
 }
 
 const imageOf = (r: Reading, step: number): View => viewOf({ tag: 'data', step, form: 'image' }, () => r.shape(step))!
@@ -177,6 +201,8 @@ export const gatherView = (r: Reading): boolean => {
   const axes = view.axes.filter((_, i) => i !== axis)
   if (s.tag === 'view') return put(r, { ...part(view, axis, at, 1), axes })
   const [, , h, w] = r.shape(s.step)
+  // The only token of a value.
+  if (axis > 0 && view.axes[axis]?.length === 0) return put(r, { ...view, axes })
   if (sizeOf(view.axes[axis] ?? []) !== h * w || h * w === 1) return false
   const pixel = [turnPixels(), sliceChannels(at, 1), turnPixels()].reduce((step, l) => r.layer(l, step), s.step)
   return put(r, { step: pixel, axes, from: 0, factor: 1 })

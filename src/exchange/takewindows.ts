@@ -5,12 +5,16 @@ import {
   affine,
   avgPool,
   bias,
+  clamp,
   conv2d,
   convTranspose2d,
   layerScale,
   maxPool,
   pixelLinear,
+  type PoolOptions,
   reflectionPad2d,
+  relu,
+  sliceChannels,
   upsample,
 } from '../../dsl'
 import { padOf } from '../../dsl/layers/window'
@@ -76,15 +80,34 @@ const isAbove = (r: Reading, step: number): boolean => {
   return isKept && ins.every((i) => isAbove(r, i))
 }
 
-/** The image, or one with zeros around it, and the zeros; before a max pool, −∞. */
-const paddedInput = (r: Reading, isLeast = false): { readonly from: number; readonly around: Sides } => {
+/** The image, or one with zeros around it, and the zeros. `isMost`: before a max pool, which has −∞ around it. */
+const paddedInput = (r: Reading, isMost = false): { readonly from: number; readonly around: Sides } => {
   const s = r.symbol(0)
   if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
-  if (s.isLeast !== isLeast && !(isLeast && isAbove(r, s.step)))
-    refuse(
-      `its input is padded with ${s.isLeast ? '−∞' : 'zeros'}; allowed: ${isLeast ? '−∞, and zeros around values without negative numbers' : 'zeros'}`,
-    )
+  if (s.isLeast && !isMost) refuse('its input is padded with −∞; allowed: zeros')
   return { from: s.step, around: s.sides }
+}
+
+/** Returns true for zeros around values that may be negative: they count as values of a max pool's windows. */
+const haveZeros = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  return s.tag === 'padded' && !s.isLeast && !isAbove(r, s.step)
+}
+
+/**
+ * The maximum of windows that reach zeros, from the maximum m of their pixels: m + e·relu(−m). The factor e is 1 for windows that reach beyond the
+ * image and 0 for others. It follows from the mean of a window over ones with zeros around them. Worked example: a window of 2x2 with one row
+ * outside has the mean 1/2, and min(max(7.5 − 8/2, 0), 1) = 1. The mean 1 gives 0, also if it is rounded.
+ */
+const withZeros = (r: Reading, from: number, most: number, kernel: readonly [number, number], options: PoolOptions): number => {
+  const size = kernel[0] * kernel[1]
+  const chain = (step: number, ...layers: readonly Net[]): number => layers.reduce((at, l) => r.layer(l, at), step)
+  const share = avgPool(extent(kernel), { ...options, ceil: false, countIncludePad: true })
+  const edge = chain(from, sliceChannels(0, 1), affine(0, 1), share, affine(-2 * size, 2 * size - 0.5), clamp(0, 1))
+  if (r.shape(edge)[2] !== r.shape(most)[2] || r.shape(edge)[3] !== r.shape(most)[3])
+    refuse('it is padded with zeros, and its last windows are rounded up; allowed: whole windows')
+  const rise = r.meeting('product', [chain(most, affine(-1), relu()), edge], r.shape(most))
+  return r.meeting('sum', [most, rise], r.shape(most))
 }
 
 const plus = (a: Sides, b: Sides): Sides => a.map((n, i) => n + b[i]!) as unknown as Sides
@@ -233,7 +256,10 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
     kind === 'max'
       ? maxPool(extent(kernel), options)
       : avgPool(extent(kernel), { ...options, countIncludePad: counts || (counted !== 0 && !isPadded) })
-  r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
+  const pooled = r.layer(layer, from)
+  const isZeroed = kind === 'max' && haveZeros(r)
+  if (isZeroed && own.some((n) => n > 0)) refuse('it is padded twice; use one padding')
+  r.is({ tag: 'data', step: isZeroed ? withZeros(r, from, pooled, kernel, options) : pooled, form: 'image' })
 }
 
 export const padding = (r: Reading): unknown => {

@@ -156,7 +156,8 @@ class Ways {
     if (step.kind === 'sum') return a.length === 0 ? residual(whole(b), identity) : residual(whole(a), whole(b))
     const [value, factor] = a.length === 0 ? [step.ins[0]!, step.ins[1]!] : [step.ins[1]!, step.ins[0]!]
     if (value !== from || factorOver(this.steps[value]!.shape, this.steps[factor]!.shape) === undefined) throw new Crossing()
-    return scaled(...(a.length === 0 ? b : a))
+    const gate = a.length === 0 ? b : a
+    return scaled(...(gate.length === 0 ? [identity] : gate))
   }
 
   // -------------------------------------------------------------- named values

@@ -114,3 +114,13 @@ export const standardized: Write = (at, { attrs, ins, outs }) => {
   const deviation = nodes.add('Sqrt', [nodes.add('Add', [variance, nodes.scalar(attrs['eps']!)], means)], means)
   at.is(outs[0]!, { image: nodes.add('Div', [centred, deviation], shape) })
 }
+
+/** Each value of a parameter several times in a row. */
+export const spread: Write = (at, { attrs, ins, outs }) => {
+  const { nodes } = at
+  const times = attrs['times']!
+  const [count] = at.value(ins[0]!).shape as [number]
+  const column = nodes.add('Unsqueeze', [at.image(ins[0]!), nodes.ints(1)], [count, 1])
+  const rows = nodes.add('Expand', [column, nodes.ints(count, times)], [count, times])
+  at.is(outs[0]!, { image: nodes.add('Reshape', [rows, nodes.ints(-1)], [count * times]) })
+}

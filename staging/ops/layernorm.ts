@@ -16,8 +16,8 @@ export const layerNorm = defineOp({
   fields,
   limits,
   anchor: 'out',
-  what: 'y = (x − mean)·rsqrt(variance + eps)·gamma + beta, both over the channels of a pixel',
-  ins: [data('x', wholeChannels), perChannel('gamma'), perChannel('beta')],
+  what: 'y = (x − mean)·rsqrt(variance + eps)·gamma + beta, both over the channels of a pixel; without beta, it is 0',
+  ins: [data('x', wholeChannels), perChannel('gamma'), { ...perChannel('beta'), optional: true }],
   outs: [data('y', wholeChannels)],
   shape: (_, [x]) => fits(x!, x!, [x!]),
   backward: (g) => {
@@ -30,7 +30,7 @@ export const layerNorm = defineOp({
     }
     if (g.wants(0)) g.give(0, g.emit('layer_norm_bwd_data', g.attrs, [x!, dy, gamma!], [g.shape(x!)])[0]!)
   },
-  samples: (x) => [{ attrs: { eps: 1e-5 }, ins: [x, [x[1]], [x[1]]] }],
+  samples: (x) => [[[x[1]]], []].map((beta) => ({ attrs: { eps: 1e-5 }, ins: [x, [x[1]], ...beta] })),
   flops: perElement(8, firstOut),
 })
 

@@ -75,7 +75,14 @@ export const multiplyBwdData = defineOp({
   flops: perElement(1, firstIn),
 })
 
-const gradientOfFactor = (kind: string, wire: number, over: 1 | 2, access: AccessMap, what: string) =>
+const gradientOfFactor = (
+  kind: string,
+  wire: number,
+  over: 1 | 2,
+  access: AccessMap,
+  what: string,
+  backward?: (g: GradContext<Record<never, never>>) => void,
+) =>
   defineOp({
     kind,
     wire,
@@ -87,6 +94,7 @@ const gradientOfFactor = (kind: string, wire: number, over: 1 | 2, access: Acces
     outs: [{ ...data('ds', access), merge: 'sum' }],
     shape: (_, [x, dy]) =>
       checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!)], () => legal(factorOf({ over }, x!))),
+    ...(backward && { backward }),
     flops: perElement(2, firstIn),
     workspace: partialSums(1),
   })
@@ -104,6 +112,11 @@ export const multiplyBwdChannels = gradientOfFactor(
   2,
   { B: same, C: reduce, H: same, W: same },
   'ds `[B,1,H,W]` = Σ x·dy over the channels of a pixel',
+  // A forward pass has it, too: the squares of an RMS norm.
+  (g) => {
+    for (const i of [0, 1])
+      if (g.wants(i)) g.give(i, g.emit('multiply', { over: 2 }, [g.ins[1 - i]!, g.dOut(0)], [g.shape(g.ins[i]!)])[0]!)
+  },
 )
 
 // ---------------------------------------------------------------- by a parameter

@@ -37,6 +37,7 @@ import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeight
 import { scaleGradient, unscale, adjustScale } from './scaling'
 import { shift, shiftBwd } from './shift'
 import { softmax, softmaxBwd } from './softmax'
+import { spread, spreadBwd } from './spread'
 import { standardize, standardizeBwd } from './standardize'
 import { dropImages, dropImagesBwd } from './stochasticdepth'
 import { turnPixels, turnPixelsBwd } from './turnpixels'
@@ -181,6 +182,8 @@ const entries: readonly OpDef[] = [
   shiftBwd,
   softmax,
   softmaxBwd,
+  spread,
+  spreadBwd,
   standardize,
   standardizeBwd,
   dropImages,

@@ -45,6 +45,10 @@ const SAME = [
   'branches-dynamo',
   'mixed-traced',
   'mixed-dynamo',
+  'factors-traced',
+  'factors-dynamo',
+  'readout-traced',
+  'readout-dynamo',
   'dense-traced',
   'dense-kept',
   'dense-dynamo',
@@ -604,12 +608,15 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     { ...nodes(node('Clip', ['x', 'least'], 'a'), node('Relu', ['a'], 'y')), initializer: [float('least', 1e-6)] },
     /node 'y's' \(Relu\): its input 'a' is a part of a generalised mean/,
   ],
-  'zeros before a max pool of any numbers': [
+  'zeros before a max pool that is padded, too': [
     {
-      ...nodes(node('Pad', ['x', 'pads'], 'a'), node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2)])),
+      ...nodes(
+        node('Pad', ['x', 'pads'], 'a'),
+        node('MaxPool', ['a'], 'y', [ints('kernel_shape', 2, 2), ints('pads', 1, 1, 0, 0)]),
+      ),
       initializer: [int64s('pads', 0, 0, 0, 0, 0, 0, 1, 1)],
     },
-    /node 'y's' \(MaxPool\): its input is padded with zeros; allowed: −∞, and zeros around values without negative numbers/,
+    /node 'y's' \(MaxPool\): it is padded twice; use one padding/,
   ],
   'rows in another order': [
     {

@@ -45,6 +45,7 @@ import {
   relu,
   relu6,
   residual,
+  rmsNorm,
   scaled,
   seq,
   type Shape,
@@ -103,6 +104,19 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       localResponseNorm(5, { alpha: 1e-3, k: 2 }),
     ),
   },
+  factors: {
+    input: [2, 3, 6, 5],
+    net: seq(
+      conv2d('a', 4, 1),
+      layerNorm('b', { bias: false }),
+      relu(),
+      layerScale('c.scale', 1, { shape: 'one' }),
+      bias('c.bias', { shared: true }),
+      conv2d('d', 4, 3),
+      layerScale('e', 1, { shape: 'channels' }),
+    ),
+  },
+  rooted: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), rmsNorm('b', { eps: 1e-3 })), back: /\(Sqrt\)|\(ReduceSum\)/ },
   functions: {
     input: [1, 4, 5, 5],
     net: seq(

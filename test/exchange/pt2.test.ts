@@ -42,6 +42,9 @@ const SAME = [
   'rolls-train',
   'crossing-train',
   'dense-train',
+  'factors-train',
+  'readout-train',
+  'rooted-train',
   'dropped-eval',
   'dropped-train',
   'last-train',
@@ -98,6 +101,27 @@ test('a weight normalised by its own rows is standardised, with its gain behind 
   assert.match(text, /seq\(layerScale\('0\.gain'\), affine\(0\.5\), bias\('0\.bias'\), silu\(\)\)/)
   assert.match(text, /conv2d\('2', 80, 1, \{ standardize: 0\.000001, bias: false \}\)/)
   assert.match(text, /seq\(layerScale\('2\.gain'\), affine\(0\.5\), bias\('2\.bias'\), relu\(\)\)/)
+})
+
+test('norms without a bias, trained numbers for all channels and vectors of factors keep their names and shapes', () => {
+  const made = fixture('factors-train')
+  assert.equal(made.constants, [])
+  assert.equal(Object.fromEntries(made.parameters.map((p) => [p.name, p.shape])), {
+    'stem.weight': [6, 3, 3, 3],
+    'stem.bias': [6],
+    'act.scale': [1],
+    'act.bias': [1],
+    'norm.weight': [6],
+    'group.weight': [6],
+    'inner.weight': [6, 6, 1, 1],
+    'inner.bias': [6],
+    gamma: [6],
+    'lab.scale': [1],
+    'lab.bias': [1],
+    'head.weight': [4, 6],
+    'head.bias': [4],
+  })
+  assert.match(textOf(fixture('rooted-train')), /rmsNorm\('norm', \{ eps: 0\.001 \}\)/)
 })
 
 test('weights have the names of the state dict', () => {

@@ -84,6 +84,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   Elu: same,
   Erf: same,
   Exp: same,
+  Expand: (_, [, to]) => to!.ints!,
   Flatten: (_, [x]) => [x!.shape[0]!, size(x!.shape.slice(1))],
   Gather: (n, [x, at]) => x!.shape.flatMap((d, i) => (i === int(n, 'axis', 0) ? at!.shape : [d])),
   Gemm: (n, [a, b]) => {

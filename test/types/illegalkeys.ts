@@ -37,7 +37,10 @@ const fromBytes = keysOf('fromBytes', 'mean std', (o) => `fromBytes({ ${o} })`)
 const batchNorm = keysOf('batchNorm', 'frozen eps', (o) => `batchNorm('n', { ${o} })`)
 const groupNorm = keysOf('groupNorm', 'affine eps', (o) => `groupNorm('n', 2, { ${o} })`)
 const instanceNorm = keysOf('instanceNorm', 'affine eps', (o) => `instanceNorm('n', { affine: true, ${o} })`)
-const layerNorm = keysOf('layerNorm', 'eps', (o) => `layerNorm('n', { ${o} })`)
+const layerNorm = keysOf('layerNorm', 'eps bias', (o) => `layerNorm('n', { ${o} })`)
+const rmsNorm = keysOf('rmsNorm', 'eps', (o) => `rmsNorm('n', { ${o} })`)
+const layerScale = keysOf('layerScale', 'shape', (o) => `layerScale('n', 1, { ${o} })`)
+const bias = keysOf('bias', 'shared', (o) => `bias('n', { ${o} })`)
 const prelu = keysOf('prelu', 'shared start', (o) => `prelu('p', { ${o} })`)
 const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
 const pixelLinear = keysOf('pixelLinear', WEIGHTED, (o) => `pixelLinear('l', 2, { ${o} })`)
@@ -92,7 +95,10 @@ const keys: readonly Illegal[] = [
   ...batchNorm(['momentum', null], ['epsilon', 'eps'], ['frozn', 'frozen']),
   ...groupNorm(['groups', null], ['Affine', 'affine']),
   ...instanceNorm(['ep', 'eps'], ['track', null]),
-  ...layerNorm(['epss', 'eps'], ['affine', null]),
+  ...layerNorm(['epss', 'eps'], ['affine', null], ['biass', 'bias']),
+  ...rmsNorm(['epss', 'eps'], ['bias', null]),
+  ...layerScale(['shap', 'shape'], ['start', null]),
+  ...bias(['share', 'shared'], ['init', null]),
   ...linear(['bais', 'bias'], ['initial', 'init']),
   ...pixelLinear(['params', 'param'], ['stride', null]),
   ...lrn(['alpa', 'alpha'], ['size', null]),

@@ -36,6 +36,7 @@
 #include "cuda/kernels/scaling.hpp"
 #include "cuda/kernels/shift.hpp"
 #include "cuda/kernels/softmax.hpp"
+#include "cuda/kernels/spread.hpp"
 #include "cuda/kernels/standardize.hpp"
 #include "cuda/kernels/stochasticdepth.hpp"
 #include "cuda/kernels/turnpixels.hpp"

@@ -114,7 +114,7 @@ struct LayerNorm {
       float values[LANES];
       fetch<LANES>(from + ch, values);
       for (int lane = 0; lane < LANES; lane++)
-        values[lane] = (values[lane] - m.mean) * m.rstd * gamma[ch + uint32_t(lane)] + beta[ch + uint32_t(lane)];
+        values[lane] = (values[lane] - m.mean) * m.rstd * gamma[ch + uint32_t(lane)] + (beta ? beta[ch + uint32_t(lane)] : 0);
       put<LANES>(to + ch, values);
     });
   }
@@ -235,7 +235,8 @@ struct Kernel<OpKind::layer_norm> : OwnKernel {
   template <class T, int LANES, class Exec>
   static void in_steps(Exec& exec, const KernelCall& c) {
     const PixelSums<T, LANES> sums(c.ins[0], LayerNormAttrs::read(c.attrs).eps);
-    exec.blocks(sums.blocks(), LayerNorm<T, LANES>{sums, PixelsOf<T>(c.outs[0]), floats(c.ins[1]), floats(c.ins[2])});
+    exec.blocks(sums.blocks(),
+                LayerNorm<T, LANES>{sums, PixelsOf<T>(c.outs[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr});
   }
 };
 

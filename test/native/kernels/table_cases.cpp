@@ -257,9 +257,14 @@ Family layer_norm_drawn(Random& r) {
      {{OpKind::layer_norm, {double(0.00001)}, {{0, Reach::same}, {1, Reach::all}, {2, Reach::all}}, {{3, Reach::same}}, 3, false, -1},
       {OpKind::layer_norm_bwd_weights, {double(0.00001)}, {{0, Reach::same}, {4, Reach::same}}, {{5, Reach::all}, {6, Reach::all}}, 1, false, -1},
       {OpKind::layer_norm_bwd_data, {double(0.00001)}, {{0, Reach::same}, {4, Reach::same}, {1, Reach::all}}, {{7, Reach::same}}, 1, false, 1}},
-     {{1, 4, 5}, {2, 4, 6}, {0, 4, 7}}}});
+     {{1, 4, 5}, {2, 4, 6}, {0, 4, 7}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::layer_norm, {double(0.00001)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::layer_norm_bwd_weights, {double(0.00001)}, {{0, Reach::same}, {3, Reach::same}}, {{4, Reach::all}, {5, Reach::all}}, 1, false, -1},
+      {OpKind::layer_norm_bwd_data, {double(0.00001)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{6, Reach::same}}, 1, false, 1}},
+     {{1, 3, 4}, {2, 3, 5}, {0, 3, 6}}}});
 }
-const Listed layer_norm_drawn_listed{"layer_norm", layer_norm_drawn, 10};
+const Listed layer_norm_drawn_listed{"layer_norm", layer_norm_drawn, 20};
 
 Family drop_images_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -1066,6 +1071,16 @@ Family attend_drawn(Random& r) {
      {{0, 3, 4}, {1, 3, 5}}}});
 }
 const Listed attend_drawn_listed{"attend", attend_drawn, 10};
+
+Family spread_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[1], 1, 1, 1}, 1, false}, {{3 * d[1], 1, 1, 1}, 1, false}, {{3 * d[1], 1, 1, 1}, 1, false}, {{d[1], 1, 1, 1}, 1, false}},
+     {{OpKind::spread, {double(3)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::spread_bwd, {double(3)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed spread_drawn_listed{"spread", spread_drawn, 10};
 
 }  // namespace
 }  // namespace spillway::test
