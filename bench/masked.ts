@@ -1,4 +1,4 @@
-// `npm run bench:masked [-- --side N --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated attention on an image with
+// `npm run bench:masked [-- --sides N,N --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated attention on an image with
 // about 70 % background, with and without skipping the empty parts, in turns. In: an image that this program draws: three blobs of tissue. Out: for
 // each plan the median seconds of a step on both sides and their ratio; bench/results/masked.json. Invariant: each run is a process of its own,
 // the first step of each does not count, and the losses of both sides agree within 1e-4.
@@ -28,15 +28,14 @@ const BLOCK = 32
 const WITHIN = 1e-4
 const { values: given } = parseArgs({
   options: {
-    side: { type: 'string', default: '2048' },
+    sides: { type: 'string', default: '1024,2048' },
+    side: { type: 'string', default: '1024' },
     turns: { type: 'string', default: '3' },
     steps: { type: 'string', default: '3' },
     only: { type: 'string' },
     folder: { type: 'string' },
   },
 })
-const side = Number(given.side)
-
 const PLANS = [
   { name: 'in-core, direct', strategy: 'in-core', algorithms: 'fixed' },
   { name: 'in-core, measured algorithms', strategy: 'in-core', algorithms: 'measured' },
@@ -44,7 +43,7 @@ const PLANS = [
     name: 'tiled, measured algorithms',
     strategy: 'tiled',
     algorithms: 'measured',
-    budgetMiB: (160 * side * side) / 2048 ** 2 + 160,
+    budgetMiB: (side: number) => (160 * side * side) / 2048 ** 2 + 160,
   },
 ] as const
 type Planned = (typeof PLANS)[number]
@@ -61,7 +60,7 @@ const isTissue = (y: number, x: number): boolean =>
   )
 
 /** Whole blocks of tissue, 0 elsewhere. Returns the share of blocks with tissue. */
-const draw = (folder: string): number => {
+const draw = (folder: string, side: number): number => {
   const blocks = Math.ceil(side / BLOCK)
   const inside = Uint8Array.from({ length: blocks * blocks }, (_, i) =>
     Number(isTissue((Math.floor(i / blocks) + 0.5) / blocks, ((i % blocks) + 0.5) / blocks)),
@@ -77,7 +76,7 @@ const draw = (folder: string): number => {
   return inside.reduce((n, one) => n + one, 0) / inside.length
 }
 
-const model = (): Model => {
+const model = (side: number): Model => {
   const layers = [fromBytes({ mean: 0.5, std: 0.25 }), resnet18Body, gatedAttentionPool('pool', 64), linear('head', 2)] as const
   const made = modelAt([1, 3, side, side], masked(BLOCK, ...layers))
   if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
@@ -92,10 +91,10 @@ interface Ran {
 }
 
 /** One training, in this process. */
-const run = async (folder: string, plan: Planned): Promise<void> => {
-  const net = model()
+const run = async (folder: string, side: number, plan: Planned): Promise<void> => {
+  const net = model(side)
   const { strategy, algorithms } = plan
-  const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB)) } : {}
+  const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB(side))) } : {}
   const staged = stage(net, { loss: crossEntropy, strategy, algorithms, ...budget })
   const seconds: number[] = []
   const { losses, skippedShare, peakBytes } = await train(net, staged, {
@@ -111,10 +110,11 @@ const run = async (folder: string, plan: Planned): Promise<void> => {
 
 const rounded = (n: number): number => Number(n.toPrecision(3))
 
-const main = (): void => {
+/** All plans for one image. */
+const rowsOf = (side: number): readonly object[] => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
   const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran => {
-    const args = ['--folder', folder, '--only', name, '--side', given.side!, '--steps', given.steps!]
+    const args = ['--folder', folder, '--only', name, '--side', String(side), '--steps', given.steps!]
     const env = { ...process.env, SPILLWAY_ZEROS: zeros }
     const call = [...process.execArgv, __filename, ...args]
     const said = execFileSync(process.execPath, call, { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'inherit'] })
@@ -122,8 +122,8 @@ const main = (): void => {
   }
   try {
     mkdirSync(folder, { recursive: true })
-    const tissueShare = rounded(draw(folder))
-    const rows = PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
+    const tissueShare = rounded(draw(folder, side))
+    return PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
       const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
       const [skip, compute] = [0, 1].map((i) => median(turns.flatMap((turn) => turn[i]!.seconds))) as [number, number]
       for (const [a, b] of turns)
@@ -145,11 +145,10 @@ const main = (): void => {
       console.log(JSON.stringify(row))
       return row
     })
-    record('masked', { rows })
   } finally {
     rmSync(folder, { recursive: true })
   }
 }
 
-if (given.folder !== undefined) void run(given.folder, PLANS.find(({ name }) => name === given.only)!)
-else main()
+if (given.folder !== undefined) void run(given.folder, Number(given.side), PLANS.find(({ name }) => name === given.only)!)
+else record('masked', { rows: given.sides.split(',').flatMap((side) => rowsOf(Number(side))) })

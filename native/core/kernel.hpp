@@ -27,6 +27,12 @@ struct View {
 
 struct Communicator;
 
+/// Pixels of a call that a kernel may leave out. A kernel that writes no activations leaves them out of its sums.
+struct Outside {
+  View mask;           // [B,1,H,W], as large as the written activations, or as the gradient or value of a sum; 0 outside. No data: none
+  bool fills = false;  // the kernel writes 0 outside; otherwise 0 is there already, and stays
+};
+
 /// Values that change from step to step.
 struct StepContext {
   uint64_t step = 1;  // the first step is 1
@@ -34,6 +40,7 @@ struct StepContext {
   double lr_scale = 1.0;
   Communicator* communicator = nullptr;  // of one rank among several
   double* skipped = nullptr;             // of a masked network: the share of its work that the call at hand skips, from 0 to 1
+  const Outside* outside = nullptr;      // of a masked network, as far as pixels of the call at hand are left out
 };
 
 struct KernelCall {
@@ -51,6 +58,11 @@ struct KernelCall {
 
 /// Returns true if a kernel should look for zeros in its operands.
 inline bool seeks_zeros(const KernelCall& c) { return c.step && c.step->skipped; }
+
+/// The pixels to leave out, or null.
+inline const Outside* outside_of(const KernelCall& c) {
+  return c.step && c.step->outside && c.step->outside->mask.data ? c.step->outside : nullptr;
+}
 
 /// One way to run a call, as its device describes it.
 struct Way {

@@ -17,12 +17,15 @@ void add_to(const View& y, const View& x) {
   });
 }
 
-void add_pair(const View& y, const View& a, const View& b) {
-  each_run<3>({&y, &a, &b}, [](Pointers<3> at, int64_t n) {
-    float *const sum = at[0], *const left = at[1], *const right = at[2];
+void add_pair(const View& y, const View& a, const View& b, const Outside* outside) {
+  each_run<3>(
+      {&y, &a, &b},
+      [](Pointers<3> at, int64_t n) {
+        float *const sum = at[0], *const left = at[1], *const right = at[2];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) sum[i] = left[i] + right[i];
-  });
+        for (int64_t i = 0; i < n; i++) sum[i] = left[i] + right[i];
+      },
+      outside);
 }
 
 /// A few channels of one pixel of an input, or nothing where its box does not hold them.
@@ -55,7 +58,7 @@ void add_all(const KernelCall& c) {
 struct Add : PlainKernel {
   static void run(const KernelCall& c) {
     if (c.n_ins > 2 && is_bf16(c.outs[0])) return add_all(c);
-    add_pair(c.outs[0], c.ins[0], c.ins[1]);
+    add_pair(c.outs[0], c.ins[0], c.ins[1], outside_of(c));
     for (uint32_t i = 2; i < c.n_ins; i++) add_to(c.outs[0], c.ins[i]);
   }
 };
@@ -69,15 +72,18 @@ struct AddRelu : PlainKernel {
       return;
     }
     with_rectifier(slope, [&c](auto rectifier) {
-      each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [rectifier](Pointers<3> at, int64_t n) {
-        float *const y = at[0], *const left = at[1], *const right = at[2];
-        const auto passing = rectifier;
+      each_run<3>(
+          {&c.outs[0], &c.ins[0], &c.ins[1]},
+          [rectifier](Pointers<3> at, int64_t n) {
+            float *const y = at[0], *const left = at[1], *const right = at[2];
+            const auto passing = rectifier;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-          const float sum = left[i] + right[i];
-          y[i] = passing(sum, sum);
-        }
-      });
+            for (int64_t i = 0; i < n; i++) {
+              const float sum = left[i] + right[i];
+              y[i] = passing(sum, sum);
+            }
+          },
+          outside_of(c));
     });
   }
 };
@@ -109,7 +115,7 @@ struct GradSum : PlainKernel {
     const bool first_fills = ops::same_box(c.ins[0], sum);
     if (is_bf16(sum) && (c.n_ins > 2 || !first_fills)) return add_all(c);
     if (first_fills && c.n_ins > 1 && ops::same_box(c.ins[1], sum)) {
-      add_pair(sum, c.ins[0], c.ins[1]);
+      add_pair(sum, c.ins[0], c.ins[1], outside_of(c));
     } else {
       if (!first_fills) zero(sum);
       if (const View place = window_onto(sum, c.ins[0]); place.data != c.ins[0].data) copy(place, c.ins[0]);

@@ -17,8 +17,9 @@ struct RunningMoments {
 template <class MomentsOf>
 void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma, const View& beta) {
   const NormScale n = scale_of(moments, gamma, coefficients(c));
-  map_channels<0, 3>({&c.ins[0], 1}, {}, {n.mean, n.scale, floats(beta)}, c.outs[0],
-                     [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
+  map_channels<0, 3>(
+      {&c.ins[0], 1}, {}, {n.mean, n.scale, floats(beta)}, c.outs[0],
+      [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; }, outside_of(c));
 }
 
 /// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean and rstd leave the sum.
@@ -27,7 +28,7 @@ void reduce(const KernelCall& c, const MomentsOf& moments) {
   const int64_t channels = c.ins[0].dims[1];
   double* sums = static_cast<double*>(c.workspace);
   const Summands<2, 1> of{{&c.ins[0], 1}, {&c.ins[1]}, {moments.mean}};
-  channel_sums<float, 2>(of, sums, centred_products);
+  channel_sums<float, 2>(of, sums, centred_products, outside_of(c));
   for (int64_t ch = 0; ch < channels; ch++) {
     floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);
     floats(c.outs[1])[ch] = float(sums[channels + ch]);
@@ -42,7 +43,7 @@ struct Reduction : PlainKernel {
 struct BnStats : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return Deviations::bytes(c.ins[0]); }
   static void run(const KernelCall& c) {
-    const Deviations deviations(c.ins[0], c.workspace);
+    const Deviations deviations(c.ins[0], c.workspace, outside_of(c));
     const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) stats.put(ch, deviations.mean(ch), deviations.square(ch));
   }
@@ -69,12 +70,14 @@ struct BnBackwardData : Affine<4> {
     const Coefficients k = coefficients(c);
     const NormScale n = scale_of(moments, c.ins[3], k);
     const NormGradient g = gradient_of(moments, c.ins + 4, k);
-    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {n.mean, n.scale, g.tilt, g.offset}, c.outs[0],
-                       [](const auto& element, const auto& constant) {
-                         const auto& [x, dy] = element;
-                         const auto& [centre, factor, slant, level] = constant;
-                         return factor * (dy - level - (x - centre) * slant);
-                       });
+    map_channels<1, 4>(
+        {&c.ins[0], 1}, {&c.ins[1]}, {n.mean, n.scale, g.tilt, g.offset}, c.outs[0],
+        [](const auto& element, const auto& constant) {
+          const auto& [x, dy] = element;
+          const auto& [centre, factor, slant, level] = constant;
+          return factor * (dy - level - (x - centre) * slant);
+        },
+        outside_of(c));
   }
 };
 

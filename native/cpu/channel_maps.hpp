@@ -68,17 +68,17 @@ void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coef
 
 /// y = map(elements, coefficients) for every channel of every pixel. `elements` are those of `parts`, side by side along C, and those of
 /// `whole`. Map takes floats or blocks of them. The loop handles a few pixels of all parts at a time, so that those of `whole` stay in
-/// cache. `y` may be any of the read views.
+/// cache. `y` may be any of the read views. `outside`: pixels that are left out, or null.
 template <size_t N, size_t K, class Map>
 void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients,
-                  const View& y, const Map& map) {
+                  const View& y, const Map& map, const Outside* outside = nullptr) {
   constexpr int64_t near = 8;
   const int64_t rows = y.dims[0] * y.dims[2];
   with_element(y, [&](auto element) {
     using T = decltype(element);
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < rows; row++)
-      for (int64_t column = 0; column < y.dims[3]; column += near) {
+      each_inside(outside, y, row, near, [&](Columns columns) {
         int64_t from = 0;
         for (uint32_t part = 0; part < parts.count; from += parts[part++].dims[1]) {
           Views<N + 1> views{&parts[part]};
@@ -86,13 +86,13 @@ void map_channels(const ops::Parts& parts, const std::array<const View*, N>& who
           std::array<const float*, K> constants = coefficients;
           for (const float*& at : constants) at += from;
           const auto pixel_in = [&](const View& v, int64_t w) { return pixel_of<T>(v, row / y.dims[2], row % y.dims[2], w); };
-          for (int64_t w = column; w < std::min(y.dims[3], column + near); w++) {
+          for (int64_t w = columns.from; w < columns.to; w++) {
             Pixel<T, N + 1> pixel{{}, pixel_in(y, w) + from};
             for (size_t i = 0; i <= N; i++) pixel.from[i] = pixel_in(*views[i], w) + (i ? from : 0);
             map_pixel(pixel, constants, parts[part].dims[1], map);
           }
         }
-      }
+      });
   });
 }
 

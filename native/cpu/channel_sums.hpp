@@ -72,9 +72,10 @@ struct Summands {
   const View* signs = nullptr;
 };
 
-/// A few pixels of one row, which are walked side by side: their terms meet in registers.
+/// A few pixels of one row, which are walked side by side: their terms meet in registers. `is_zero`: all of them are 0, and stay unread.
 struct Stretch {
   int64_t row, from, to;
+  bool is_zero = false;
 };
 /// A sum of one operand has registers left for more.
 template <size_t N>
@@ -92,6 +93,14 @@ struct Walker {
       : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel),
         step(v.strides[3]),
         line(at + ahead * step + (ahead - 1) * channel) {}
+  /// Zeros in place of a view's numbers.
+  static Walker zeros() {
+    static const std::array<T, block_width> held{};
+    Walker walker;
+    walker.at = walker.line = held.data();
+    walker.step = 0;
+    return walker;
+  }
   template <class V>
   void take(V& element, int64_t width) {
     __builtin_prefetch(line);
@@ -106,7 +115,7 @@ template <class T, class V, int64_t width, int Sums, size_t N, size_t K, bool Si
 void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
                  const Term& term) {
   std::array<Walker<T>, N> walkers;
-  walkers[0] = Walker<T>(part, s, first, stretch_pixels<N>);
+  walkers[0] = s.is_zero ? Walker<T>::zeros() : Walker<T>(part, s, first, stretch_pixels<N>);
   for (size_t i = 1; i < N; i++) walkers[i] = Walker<T>(*of.whole[i - 1], s, from + first, stretch_pixels<N>);
   std::array<V, K> constants;
   for (size_t i = 0; i < K; i++) load(of.constants[i] + from + first, constants[i]);
@@ -127,12 +136,18 @@ void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t fro
 }
 
 template <class T, class Element, int Sums, size_t N, size_t K, bool Signed, class Term>
-void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, double* sums, const Term& term) {
+void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, double* sums, const Term& term, const Outside* outside) {
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
   const int64_t pixels = of.parts[0].dims[3];
+  const OutsideRow is_outside(outside, row);
   for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels<N>) {
-    const Stretch stretch{row, pixel, std::min(pixels, pixel + stretch_pixels<N>)};
+    const int64_t end = std::min(pixels, pixel + stretch_pixels<N>);
+    int64_t unread = pixel;
+    while (unread < end && is_outside(unread)) unread++;
+    const Stretch stretch{row, pixel, end, unread == end};
+    // A gradient of 0 adds nothing.
+    if (N > 1 && stretch.is_zero) continue;
     int64_t from = 0;
     for (uint32_t i = 0; i < of.parts.count; i++) {
       const View& part = of.parts[i];
@@ -145,9 +160,10 @@ void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, do
   }
 }
 
-/// `scratch` holds channel_sums_bytes<Sums>(); afterwards its first Sums*C doubles are the totals, sum after sum.
+/// `scratch` holds channel_sums_bytes<Sums>(); afterwards its first Sums*C doubles are the totals, sum after sum. `outside`: pixels whose
+/// only element or whose gradient is 0, which stay unread; or null. The totals have the same bits without it.
 template <class Element, int Sums, size_t N, size_t K, bool Signed, class Term>
-void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term& term) {
+void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term& term, const Outside* outside = nullptr) {
   const View& v = of.parts[0];
   const int64_t rows = v.dims[0] * v.dims[2], channels = of.parts.channels(), blocks = sum_blocks(v), width = Sums * channels;
 #pragma omp parallel for schedule(static)
@@ -156,7 +172,7 @@ void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term&
     std::fill_n(sums, width, 0.0);
     with_element(of.parts[0], [&](auto stored) {
       for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
-        add_row<decltype(stored), Element, Sums>(of, row, channels, sums, term);
+        add_row<decltype(stored), Element, Sums>(of, row, channels, sums, term, outside);
     });
   }
   for (int64_t block = 1; block < blocks; block++)
@@ -186,17 +202,20 @@ inline void near_means(const View& x, float* into) {
 /// Sums of deviations from near_means(), and of their squares, for each channel of x.
 struct Deviations {
   static int64_t bytes(const View& x) { return channel_sums_bytes<2>(x) + x.dims[1] * int64_t(sizeof(float)); }
-  Deviations(const View& x, void* scratch)
+  Deviations(const View& x, void* scratch, const Outside* outside = nullptr)
       : sums(static_cast<double*>(scratch)),
         squares(sums + x.dims[1]),
         pivot(reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + channel_sums_bytes<2>(x))),
         pixels(double(ops::pixels(x))) {
     near_means(x, pivot);
     const Summands<1, 1> of{{&x, 1}, {}, {pivot}};
-    channel_sums<float, 2>(of, sums, [](const auto& element, const auto& centre) {
-      const auto deviation = element[0] - centre[0];
-      return std::array{deviation, deviation * deviation};
-    });
+    channel_sums<float, 2>(
+        of, sums,
+        [](const auto& element, const auto& centre) {
+          const auto deviation = element[0] - centre[0];
+          return std::array{deviation, deviation * deviation};
+        },
+        outside);
   }
   double mean(int64_t c) const { return double(pivot[c]) + sums[c] / pixels; }
   /// The sum of squared deviations from the mean.

@@ -115,6 +115,12 @@ struct DirectOf<BackwardWeights> {
   using type = DirectWeights;
 };
 
+/// Writes 0 to the activations outside that a kernel has computed.
+template <class Way>
+void clear_results(const KernelCall& c) {
+  if constexpr (Way::direction != Direction::backward_weights) clear_outside(c.outs[0], outside_of(c));
+}
+
 /// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that.
 template <class Way>
 class Direct {
@@ -126,10 +132,12 @@ class Direct {
   int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
   void compile() const { kernel_.compile(); }
   void run(const KernelCall& c) {
-    if (skips_ && seeks_zeros(c))
+    if (skips_ && seeks_zeros(c)) {
       *c.step->skipped = Way::run_live(geometry_, c);
-    else
+    } else {
       kernel_.run(c);
+      clear_results<Way>(c);
+    }
   }
 
  private:
@@ -175,7 +183,10 @@ class Taps {
   explicit Taps(const KernelCall& c) : kernel_(Way::direction, Way::geometry(c), c) {}
   int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
   void compile() const { kernel_.compile(); }
-  void run(const KernelCall& c) { Way::run_taps(kernel_, c); }
+  void run(const KernelCall& c) {
+    Way::run_taps(kernel_, c);
+    clear_results<Way>(c);
+  }
 
  private:
   taps::Kernel kernel_;

@@ -31,7 +31,7 @@ inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const V
 inline void convolve(const winograd::Geometry& g, const KernelCall& c, winograd::Weights order, const winograd::Finish& finish) {
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    const double skipped = winograd::convolve(g, use_threads(), seeks_zeros(c), order, static_cast<const T*>(c.ins[0].data),
+    const double skipped = winograd::convolve(g, use_threads(), seeks_zeros(c), outside_of(c), order, static_cast<const T*>(c.ins[0].data),
                                               floats(c.ins[1]), finish, static_cast<T*>(c.outs[0].data), c.workspace);
     if (seeks_zeros(c)) *c.step->skipped = skipped;
   });
@@ -50,7 +50,7 @@ inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelC
 inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    const double skipped = winograd::weight_gradient(g, use_threads(), seeks_zeros(c), static_cast<const T*>(c.ins[0].data),
+    const double skipped = winograd::weight_gradient(g, use_threads(), seeks_zeros(c), outside_of(c), static_cast<const T*>(c.ins[0].data),
                                                      static_cast<const T*>(c.ins[1].data), floats(c.outs[0]), c.workspace);
     if (seeks_zeros(c)) *c.step->skipped = skipped;
   });

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "cpu/outside.hpp"
 #include "cpu/runs.hpp"
 #include "cpu/tile_product.hpp"
 #include "cpu/zeros.hpp"
@@ -134,6 +135,7 @@ void each_tap(const Axis& columns, int64_t first, int64_t pixels, const Body& bo
 struct Found {
   int64_t first, count;
   std::array<bool, most_columns> live;
+  OutsideRow is_outside{nullptr, 0};
 };
 
 /// Calls body(first column, pixels) for runs of live columns whose taps agree.
@@ -170,6 +172,14 @@ void find_live(const Shape& s, const View& read, int64_t image, int64_t row, std
   }
 }
 
+/// The columns of some written rows, from `row` on, inside of a mask: all of them count as live.
+void find_inside(const Shape& s, const Outside& outside, int64_t image, int64_t row, std::span<Found> found) {
+  for (Found& of_row : found) {
+    of_row.is_outside = OutsideRow(&outside, image * s.rows.written + row++);
+    for (int64_t i = 0; i < of_row.count; i++) of_row.live[size_t(i)] = !of_row.is_outside(of_row.first + i);
+  }
+}
+
 /// Weights as [panel of written channels][tap][read channel][lane]; those of channels that are not there are 0.
 void lay_panels(const Shape& s, const float* weights, float* panels) {
   const int64_t outer = s.rows.turned ? s.taps() : s.read * s.taps(), inner = s.rows.turned ? s.written * s.taps() : s.taps();
@@ -188,6 +198,7 @@ void lay_panels(const Shape& s, const float* weights, float* panels) {
 struct Operands {
   const View &read, &written;
   const float *panels, *bias;
+  const Outside* outside;
 };
 
 /// One panel of the found columns of a row.
@@ -197,8 +208,13 @@ void write_row(const Shape& s, const Operands& o, int64_t panel, int64_t image, 
   const auto to = [&](int64_t column) { return pixel_of(o.written, image, row, column) + first_channel; };
   alignas(64) float level[panel_width] = {};
   if (o.bias) std::copy_n(o.bias + first_channel, channels, level);
-  for (int64_t i = 0; i < found.count; i++)
-    if (!found.live[size_t(i)]) std::copy_n(level, channels, to(found.first + i));
+  for (int64_t i = 0; i < found.count; i++) {
+    if (found.is_outside(found.first + i))
+      clear_elements(to(found.first + i), channels);
+    else if (!found.live[size_t(i)])
+      std::copy_n(level, channels, to(found.first + i));
+  }
+  end_stream();
   each_live_run(found, s.columns.step(), most_pixels, [&](int64_t first, int64_t pixels) {
     alignas(64) float sums[most_pixels * panel_width];
     for (int64_t i = 0; i < pixels; i++) std::copy_n(level, width, sums + i * width);
@@ -220,7 +236,10 @@ int64_t write_part(const Shape& s, const Operands& o, int64_t image, int64_t row
     of_row.first = column;
     of_row.count = std::min(most_columns, s.columns.written - column);
   }
-  find_live(s, o.read, image, row, found);
+  if (o.outside)
+    find_inside(s, *o.outside, image, row, found);
+  else
+    find_live(s, o.read, image, row, found);
   for (int64_t panel = 0; panel < s.panels(); panel++)
     for (size_t i = 0; i < found.size(); i++) write_row(s, o, panel, image, row + int64_t(i), found[i]);
   int64_t skipped = 0;
@@ -228,10 +247,11 @@ int64_t write_part(const Shape& s, const Operands& o, int64_t image, int64_t row
   return skipped;
 }
 
-double convolve(const Shape& s, const View& read, const float* weights, const float* bias, const View& written, void* scratch) {
+double convolve(const Shape& s, const View& read, const float* weights, const float* bias, const View& written, void* scratch,
+                const Outside* outside) {
   float* const panels = static_cast<float*>(scratch);
   lay_panels(s, weights, panels);
-  const Operands operands{read, written, panels, bias};
+  const Operands operands{read, written, panels, bias, outside};
   int64_t skipped = 0;
 #pragma omp parallel for schedule(dynamic) collapse(3) reduction(+ : skipped)
   for (int64_t image = 0; image < s.batch; image++)
@@ -241,7 +261,7 @@ double convolve(const Shape& s, const View& read, const float* weights, const fl
 }
 
 /// The sums of one panel of dy and some rows of the window, over all live pixels of dy. Returns the number of the others.
-int64_t sum_panel(const Shape& s, const View& x, const View& dy, int64_t number, Range tap_rows, float* panels) {
+int64_t sum_panel(const Shape& s, const View& x, const View& dy, int64_t number, Range tap_rows, const Outside* outside, float* panels) {
   const int64_t width = s.width(number), first_channel = number * panel_width;
   const int64_t channels = std::min(width, s.written - first_channel), rows = s.batch * s.rows.written;
   const int64_t row_floats = s.columns.taps * s.read * width;
@@ -251,11 +271,12 @@ int64_t sum_panel(const Shape& s, const View& x, const View& dy, int64_t number,
   Found found;
   for (int64_t i = 0; i < rows; i++) {
     const int64_t image = i / s.rows.written, row = i % s.rows.written;
+    const OutsideRow is_outside(outside, i);
     const auto gradient = [&](int64_t column) { return pixel_of(dy, image, row, column) + first_channel; };
     for (found.first = 0; found.first < s.columns.written; found.first += most_columns) {
       found.count = std::min(most_columns, s.columns.written - found.first);
       for (int64_t column = 0; column < found.count; column++) {
-        found.live[size_t(column)] = !all_zero(gradient(found.first + column), channels);
+        found.live[size_t(column)] = !is_outside(found.first + column) && !all_zero(gradient(found.first + column), channels);
         skipped += !found.live[size_t(column)];
       }
       each_live_run(found, 1, most_columns, [&](int64_t first, int64_t pixels) {
@@ -300,23 +321,24 @@ int64_t bytes(const ops::Conv2d& g, bool turned) {
 }
 
 double forward(const ops::Conv2d& g, const KernelCall& c) {
-  return convolve(shape_of(g, false), c.ins[0], floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.outs[0], c.workspace);
+  return convolve(shape_of(g, false), c.ins[0], floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.outs[0], c.workspace,
+                  outside_of(c));
 }
 
 double backward_data(const ops::Conv2d& g, const KernelCall& c) {
-  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace);
+  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace, outside_of(c));
 }
 
 double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
   const Shape s = shape_of(g, false);
   float* const sums = static_cast<float*>(c.workspace);
-  // At most three tasks for a panel: each reads all of dy.
-  const int64_t tap_rows = over(s.rows.taps, 3);
+  // One task for a panel, or up to three if threads would wait: each reads all of dy.
+  const int64_t tap_rows = over(s.rows.taps, std::min<int64_t>(3, over(use_threads(), s.panels())));
   int64_t skipped = 0;
 #pragma omp parallel for schedule(dynamic) collapse(2) reduction(+ : skipped)
   for (int64_t panel = 0; panel < s.panels(); panel++)
     for (int64_t tap_row = 0; tap_row < s.rows.taps; tap_row += tap_rows)
-      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, sums);
+      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, outside_of(c), sums);
 #pragma omp parallel for schedule(static)
   for (int64_t written = 0; written < s.written; written++)
     for (int64_t channel = 0; channel < s.read; channel++)

@@ -16,25 +16,34 @@ View spread(const View& factor, const View& x) {
   return v;
 }
 
-/// y = x·factor of each pixel.
+/// y = x·factor of each pixel. Neighbours of one factor are a run of numbers if they lie side by side. `outside`: pixels of factor 0 that
+/// are left out, or null.
 template <class T>
-void scale_pixels(const View& y, const View& x, const View& factor) {
-#pragma omp parallel for schedule(static) collapse(2)
-  for (int64_t b = 0; b < y.dims[0]; b++)
-    for (int64_t h = 0; h < y.dims[2]; h++)
-      for (int64_t w = 0; w < y.dims[3]; w++) {
+void scale_pixels(const View& y, const View& x, const View& factor, const Outside* outside) {
+  const int64_t most = dense_rows(x) && dense_rows(y) ? y.dims[3] : 1;
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < y.dims[0] * y.dims[2]; row++) {
+    const int64_t b = row / y.dims[2], h = row % y.dims[2];
+    const auto factor_at = [&](int64_t w) { return float(*pixel_of<T>(factor, b, h, w)); };
+    each_inside(outside, y, row, most, [&](Columns columns) {
+      for (int64_t w = columns.from; w < columns.to;) {
         const T* const from = pixel_of<T>(x, b, h, w);
         T* const to = pixel_of<T>(y, b, h, w);
-        const float s = float(*pixel_of<T>(factor, b, h, w));
+        const float s = factor_at(w);
+        const int64_t first = w++;
+        while (w < columns.to && factor_at(w) == s) w++;
+        const int64_t elements = (w - first) * y.dims[1];
         // Inside of a mask, or outside of it where zeros are already: in place, nothing changes.
-        if (from == to && (s == 1 || (s == 0 && all_zero(from, y.dims[1])))) continue;
-        each_lane_group(y.dims[1], [&](int64_t lane, int64_t count) {
+        if (from == to && (s == 1 || (s == 0 && all_zero(from, elements)))) continue;
+        each_lane_group(elements, [&](int64_t lane, int64_t count) {
           float scaled[lanes];
 #pragma omp simd
           for (int64_t c = 0; c < count; c++) scaled[c] = float(from[lane + c]) * s;
           store(scaled, to + lane, count);
         });
       }
+    });
+  }
 }
 
 struct Multiply : PlainKernel {
@@ -47,7 +56,7 @@ struct Multiply : PlainKernel {
     };
     if (ops::same_dims(x, c.ins[1])) return each_run<3>({&y, &x, &c.ins[1]}, product);
     const View factor = spread(c.ins[1], x);
-    if (factor.strides[1] == 0) return with_element(y, [&](auto element) { scale_pixels<decltype(element)>(y, x, factor); });
+    if (factor.strides[1] == 0) return with_element(y, [&](auto element) { scale_pixels<decltype(element)>(y, x, factor, outside_of(c)); });
     each_pixel<3>({&y, &x, &factor}, [product](Pointers<3> at, int64_t, int64_t n) { product(at, n); });
   }
 };

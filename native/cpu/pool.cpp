@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cpu/stripes.hpp"
+#include "cpu/zeros.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -95,8 +96,9 @@ void scatter_to_maxima(const KernelCall& c, const View& dy, const Window& window
   gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows stripe) {
     const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
     each_lane_group(dy.dims[1], [&](int64_t first, int64_t count) {
+      const T* const gradient = at_image<T>(dy, b, oy, ox) + first;
+      if (seeks_zeros(c) && all_zero(gradient, count)) return;
       places_of(b, oy, ox, first, count, [&](const auto* places) {
-        const T* gradient = at_image<T>(dy, b, oy, ox) + first;
         for (int64_t h = mine.lo; h < mine.hi; h++)
           for (int64_t w = columns.lo; w < columns.hi; w++) {
             const int32_t position = place_in(window, oy, ox, h, w);

@@ -11,12 +11,15 @@ template <class F>
 struct Unary : PlainKernel {
   static void run(const KernelCall& c) {
     ops::with_unary<F>(c.attrs, [&c](auto f) {
-      each_run<2>({&c.outs[0], &c.ins[0]}, [f](Pointers<2> at, int64_t n) {
-        float *const y = at[0], *const x = at[1];
-        const auto function = f;
+      each_run<2>(
+          {&c.outs[0], &c.ins[0]},
+          [f](Pointers<2> at, int64_t n) {
+            float *const y = at[0], *const x = at[1];
+            const auto function = f;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i] = function.value(x[i]);
-      });
+            for (int64_t i = 0; i < n; i++) y[i] = function.value(x[i]);
+          },
+          outside_of(c));
     });
   }
 };
@@ -25,12 +28,15 @@ template <class F>
 struct UnaryBackward : PlainKernel {
   static void run(const KernelCall& c) {
     ops::with_unary<F>(c.attrs, [&c](auto f) {
-      each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [f](Pointers<3> at, int64_t n) {
-        float *const dx = at[0], *const value = at[1], *const dy = at[2];
-        const auto function = f;
+      each_run<3>(
+          {&c.outs[0], &c.ins[0], &c.ins[1]},
+          [f](Pointers<3> at, int64_t n) {
+            float *const dx = at[0], *const value = at[1], *const dy = at[2];
+            const auto function = f;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) dx[i] = function.gradient(value[i], dy[i]);
-      });
+            for (int64_t i = 0; i < n; i++) dx[i] = function.gradient(value[i], dy[i]);
+          },
+          outside_of(c));
     });
   }
 };

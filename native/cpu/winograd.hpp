@@ -6,6 +6,8 @@
 #pragma once
 #include <cstdint>
 
+#include "core/kernel.hpp"
+
 namespace spillway::cpu::winograd {
 
 /// `rows` x `columns` pixels of `channels` each, for each of the batch's images.
@@ -39,15 +41,17 @@ struct Finish {
 };
 
 int64_t convolve_bytes(const Geometry& g, int threads);
-/// dst = src * weights, finished. `seeks`: tiles that read only zeros are skipped; returns their share.
+/// dst = src * weights, finished. `seeks`: tiles that read only zeros are skipped; returns their share. `outside`: pixels of dst that are
+/// 0; tiles that hold no others are skipped in place of these. Or null.
 template <class T>
-double convolve(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                void* scratch);
+double convolve(const Geometry& g, int threads, bool seeks, const Outside* outside, Weights order, const T* src, const float* weights,
+                const Finish& finish, T* dst, void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);
 /// dw [dst channels, src channels, 3, 3] from src and the gradient of dst. `seeks`: tiles where one of them is 0 are skipped; returns their
-/// share.
+/// share. `outside`: pixels where the gradient is 0 and need not be read, or null.
 template <class T>
-double weight_gradient(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch);
+double weight_gradient(const Geometry& g, int threads, bool seeks, const Outside* outside, const T* src, const T* ddst, float* dw,
+                       void* scratch);
 
 }  // namespace spillway::cpu::winograd

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cpu/outside.hpp"
 #include "cpu/turned_blocks.hpp"
 #include "cpu/winograd.hpp"
 #include "cpu/winograd_transforms.hpp"
@@ -192,6 +193,22 @@ template <class T>
 Pixels<T> gradient_of(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t tile) {
   const TileAt t = tile_at(tiles, tile);
   return pixels_at(g, g.dst, ddst, t.image, t.row, t.column);
+}
+
+/// Calls body(row, column) for the pixels of dst of a tile that are outside of the mask.
+template <class Body>
+void each_outside(const Geometry& g, const Tiles& tiles, TileAt at, const Outside& outside, const Body& body) {
+  for (int64_t i = 0; i < tiles.rows.held(at.row); i++) {
+    const int64_t row = at.row + i * g.rows.step;
+    const OutsideRow is_outside(&outside, at.image * g.dst.rows + row);
+    for (int64_t j = 0; j < tiles.columns.held(at.column); j++)
+      if (const int64_t column = at.column + j * g.columns.step; is_outside(column)) body(row, column);
+  }
+}
+inline int64_t pixels_outside(const Geometry& g, const Tiles& tiles, TileAt at, const Outside& outside) {
+  int64_t count = 0;
+  each_outside(g, tiles, at, outside, [&](int64_t, int64_t) { count++; });
+  return count;
 }
 
 /// The forms of a tile, at this place of its group.

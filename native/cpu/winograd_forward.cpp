@@ -62,15 +62,30 @@ struct Convolution {
   const Finish& finish;
   T* dst;
   bool streams, seeks;
+  const Outside* outside;
 
   /// Sixteen bf16 are half a line, which memory takes whole.
   static constexpr bool streamable = std::is_same_v<T, float>;
 
-  /// Returns true if all pixels that a tile reads are 0. Then its results are written.
+  /// Returns true if all results of a tile are outside, or, without a mask, all pixels that it reads are 0. Then its results are written.
   bool skips(int64_t tile) const {
+    const TileAt at = tile_at(plan.tiles, tile);
+    if (outside) {
+      if (pixels_outside(g, plan.tiles, at, *outside) < plan.tiles.rows.held(at.row) * plan.tiles.columns.held(at.column)) return false;
+      clear_outside(at, {0, g.dst.channels});
+      return true;
+    }
     if (!image_of(g, plan.tiles, src, tile).empty(S::src_rows, tile_pixels + 2)) return false;
-    write_level<S>(g, plan.tiles, tile_at(plan.tiles, tile), finish, dst);
+    write_level<S>(g, plan.tiles, at, finish, dst);
     return true;
+  }
+
+  /// Writes 0 to the results outside.
+  void clear_outside(TileAt at, Range channels) const {
+    each_outside(g, plan.tiles, at, *outside, [&](int64_t row, int64_t column) {
+      clear_elements(dst + ((at.image * g.dst.rows + row) * g.dst.columns + column) * g.dst.channels + channels.first, channels.count);
+    });
+    end_stream();
   }
 
   template <class Body>
@@ -106,6 +121,7 @@ struct Convolution {
       write_results<S, false>(g, plan.tiles, at, results, t, channels, finish, dst);
     }
     if (streams) end_stream();
+    for (int64_t t = 0; outside && t < group.count; t++) clear_outside(tile_at(plan.tiles, chosen[group.first + t]), channels);
   }
 };
 
@@ -174,13 +190,13 @@ int64_t convolve_panels(const Convolution<S, T>& c, int threads, float* scratch)
 }
 
 template <class S, class T>
-double convolve_by(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish,
-                   T* dst, void* scratch) {
+double convolve_by(const Geometry& g, int threads, bool seeks, const Outside* outside, Weights order, const T* src, const float* weights,
+                   const Finish& finish, T* dst, void* scratch) {
   const ConvolvePlan<S> plan(g, threads);
   const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
   const bool streams = Convolution<S, T>::streamable && whole_lines && bytes > streamed_bytes;
-  const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams, seeks};
+  const Convolution<S, T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams, seeks, outside};
   const auto run = plan.by_panels ? convolve_panels<S, T> : convolve_groups<S, T>;
   return 1 - double(run(convolution, threads, static_cast<float*>(scratch))) / double(plan.tiles.count);
 }
@@ -207,13 +223,13 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-double convolve(const Geometry& g, int threads, bool seeks, Weights order, const T* src, const float* weights, const Finish& finish, T* dst,
-                void* scratch) {
-  return by_tiles(g,
-                  [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, seeks, order, src, weights, finish, dst, scratch); });
+double convolve(const Geometry& g, int threads, bool seeks, const Outside* outside, Weights order, const T* src, const float* weights,
+                const Finish& finish, T* dst, void* scratch) {
+  return by_tiles(
+      g, [&](auto tiles) { return convolve_by<decltype(tiles)>(g, threads, seeks, outside, order, src, weights, finish, dst, scratch); });
 }
 
-template double convolve(const Geometry&, int, bool, Weights, const float*, const float*, const Finish&, float*, void*);
-template double convolve(const Geometry&, int, bool, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
+template double convolve(const Geometry&, int, bool, const Outside*, Weights, const float*, const float*, const Finish&, float*, void*);
+template double convolve(const Geometry&, int, bool, const Outside*, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
 
 }  // namespace spillway::cpu::winograd

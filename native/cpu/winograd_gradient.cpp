@@ -56,12 +56,16 @@ void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients
 }
 
 template <class S, class T>
-double weight_gradient_by(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch) {
+double weight_gradient_by(const Geometry& g, int threads, bool seeks, const Outside* outside, const T* src, const T* ddst, float* dw,
+                          void* scratch) {
   const GradientPlan<S> plan(g);
   float* const floats = static_cast<float*>(scratch);
   const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
   const auto is_empty = [&](int64_t tile) {
-    return gradient_of(g, plan.tiles, ddst, tile).empty(S::rows, tile_pixels) ||
+    const TileAt at = tile_at(plan.tiles, tile);
+    const int64_t held = plan.tiles.rows.held(at.row) * plan.tiles.columns.held(at.column);
+    return (outside && pixels_outside(g, plan.tiles, at, *outside) == held) ||
+           gradient_of(g, plan.tiles, ddst, tile).empty(S::rows, tile_pixels) ||
            image_of(g, plan.tiles, src, tile).empty(S::src_rows, tile_pixels + 2);
   };
   Empty empty;
@@ -100,11 +104,12 @@ int64_t weight_gradient_bytes(const Geometry& g, int threads) {
 }
 
 template <class T>
-double weight_gradient(const Geometry& g, int threads, bool seeks, const T* src, const T* ddst, float* dw, void* scratch) {
-  return by_tiles(g, [&](auto tiles) { return weight_gradient_by<decltype(tiles)>(g, threads, seeks, src, ddst, dw, scratch); });
+double weight_gradient(const Geometry& g, int threads, bool seeks, const Outside* outside, const T* src, const T* ddst, float* dw,
+                       void* scratch) {
+  return by_tiles(g, [&](auto tiles) { return weight_gradient_by<decltype(tiles)>(g, threads, seeks, outside, src, ddst, dw, scratch); });
 }
 
-template double weight_gradient(const Geometry&, int, bool, const float*, const float*, float*, void*);
-template double weight_gradient(const Geometry&, int, bool, const Bf16*, const Bf16*, float*, void*);
+template double weight_gradient(const Geometry&, int, bool, const Outside*, const float*, const float*, float*, void*);
+template double weight_gradient(const Geometry&, int, bool, const Outside*, const Bf16*, const Bf16*, float*, void*);
 
 }  // namespace spillway::cpu::winograd

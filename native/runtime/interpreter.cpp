@@ -11,6 +11,7 @@
 #include "gen/ops.h"
 #include "plan/bindings.hpp"
 #include "plan/exchanges.hpp"
+#include "runtime/outside.hpp"
 
 namespace spillway {
 namespace {
@@ -104,9 +105,21 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
     if (!pinned.ok()) return pinned.status();
     i->fetched_ = pinned.value();
   }
+  i->find_outsides();
   i->open_exchanges();
   i->split();
   return i;
+}
+
+void Interpreter::find_outsides() {
+  if (!seeks_zeros_ || device_.asynchronous()) return;
+  for (const OutsideOf& of : outside_of(tape_)) {
+    outsides_.emplace_back();
+    if (of.mask == NONE) continue;
+    const ViewRecord& mask = tape_.views[of.mask];
+    outsides_.back() = {shape_of(mask), of.fills};
+    outsides_.back().mask.data = pages_.at(mask.buffer, mask.offset);
+  }
 }
 
 /// Exchanges beside computing go one after the other, in the plan's order, on a thread of their way: all ranks call in the same order.
@@ -169,6 +182,7 @@ Status Interpreter::call_searched(uint32_t call) {
 }
 
 Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
+  if (!outsides_.empty()) outside_ = outsides_[call];
   Status s = early_ && is_on_first_way(tape_, tape_.calls[call]) ? join_early() : Status{};
   if (!s.ok()) return s;
   if (search_) {
@@ -574,8 +588,12 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     else
       run.accord = agreed.value();
     if (!agreed.ok() || run.accord != Accord::go_on) break;
-    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n], options.communicator,
-             seeks_zeros_ ? &skipped_ : nullptr};
+    step_ = {options.first_step + n,
+             options.seed,
+             options.rates.empty() ? 1 : options.rates[n],
+             options.communicator,
+             seeks_zeros_ ? &skipped_ : nullptr,
+             outsides_.empty() ? nullptr : &outside_};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     last_ = n + 1 == options.steps;

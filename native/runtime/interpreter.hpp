@@ -70,6 +70,7 @@ class Interpreter {
   Status capture(const RunOptions& options);
   Status execute(uint32_t index, const RunOptions& options, StepMetrics& metrics);
   Status call(uint32_t index, uint32_t call, StepMetrics& metrics);
+  void find_outsides();
   Status call_timed(uint32_t index, uint32_t call, StepMetrics& metrics);
   Status call_searched(uint32_t call);
   Status met(const Result<std::optional<NotFinite>>& found);
@@ -106,6 +107,8 @@ class Interpreter {
   QuietSteps quiet_steps_;
   const bool seeks_zeros_;              // the network has a mask
   double skipped_ = 0;                  // the share of the call at hand
+  std::vector<Outside> outsides_;       // by call, if the network has a mask
+  Outside outside_;                     // of the call at hand
   bool warm_ = false;                   // a step has run: the next is like all others
   std::optional<FiniteSearch> search_;  // of the step at hand
   std::optional<NotFinite> not_finite_;

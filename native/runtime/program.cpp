@@ -8,7 +8,6 @@
 #include "gen/ops.h"
 
 namespace spillway {
-namespace {
 
 View shape_of(const ViewRecord& r) {
   View v;
@@ -22,6 +21,8 @@ View shape_of(const ViewRecord& r) {
   }
   return v;
 }
+
+namespace {
 
 using Key = std::vector<uint64_t>;
 

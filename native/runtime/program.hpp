@@ -6,6 +6,9 @@
 
 namespace spillway {
 
+/// A view without an address.
+View shape_of(const ViewRecord& r);
+
 class Program {
  public:
   /// Refused when the device lacks a kernel, or a kernel refuses a call's shapes or workspace.
