@@ -14,7 +14,7 @@ import { bandsOf } from '../../staging/graph/bands'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { ranksOf } from '../../staging/graph/ranks'
 import type { OpId } from '../../staging/graph/graph'
-import { goesToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
+import { isSwappedToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -88,7 +88,7 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   const moved = new Map<string, number>()
   for (const r of plan.residencies) {
     const { label } = plan.storages[r.storage]!
-    if (goesToTier(r)) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
+    if (isSwappedToTier(r)) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
   }
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }

@@ -3,7 +3,7 @@
 // GiB of host memory, a disk with 4 GiB left: 6 GiB of the disk are needed and 4 GiB are available.
 import { bytesOf } from '../core/bytes'
 import { lastLink, type Machine } from '../graph/machine'
-import { goesToTier, liesBeyond, type UnpagedPlan } from '../plan/plan'
+import { isSwappedToTier, isOnDisk, type UnpagedPlan } from '../plan/plan'
 import type { Outcome } from '../sim/simulate'
 
 export interface TierLack {
@@ -17,7 +17,7 @@ type Placed = Pick<UnpagedPlan, 'residencies' | 'hostBytes'>
 /** Returns the bytes that a step writes to the lower tier; if that is host memory and a disk, only those to the disk. */
 export const writtenLast = (plan: Placed): number =>
   plan.residencies.reduce(
-    (n, r) => n + (goesToTier(r) && (plan.hostBytes === undefined || liesBeyond(plan, r)) ? bytesOf(r.to - r.from) : 0),
+    (n, r) => n + (isSwappedToTier(r) && (plan.hostBytes === undefined || isOnDisk(plan, r)) ? bytesOf(r.to - r.from) : 0),
     0,
   )
 

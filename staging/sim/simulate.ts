@@ -9,7 +9,7 @@ import type { Beside, Link } from '../graph/machine'
 import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
 import { eachInstruction, isHeldAtStart } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
-import { type Call, liesBeyond, type UnpagedPlan } from '../plan/plan'
+import { type Call, isOnDisk, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
@@ -134,7 +134,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   hold(plan.residencies.filter(isHeldAtStart(plan)).reduce((n, r) => n + r.to - r.from, 0))
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
-    const isFar = disk !== undefined && liesBeyond(plan, r)
+    const isFar = disk !== undefined && isOnDisk(plan, r)
     const way = isFar ? disk : link
     const rate = stream === 'out' ? way.outBytesPerSecond : way.inBytesPerSecond
     const c: Copy = {

@@ -7,7 +7,7 @@ import { compile } from '../../staging/compile'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import { mayBeginEarly } from '../../staging/graph/ranks'
-import { isForEver } from '../../staging/plan/instructions'
+import { isPermanent } from '../../staging/plan/instructions'
 import type { Call, Plan, Residency } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { machineNamed } from '../../src/machine/machine'
@@ -76,7 +76,7 @@ test('an early exchange is waited for before its values are used, or runs in ord
 })
 
 test('pages that move under an exchange are refused', () => {
-  const forEver = isForEver(kept)
+  const forEver = isPermanent(kept)
   const [at, under] = kept.calls
     .flatMap(({ beside, ins: [share] }, call) => {
       const { storage, offset } = kept.places[share?.cell ?? 0]!
