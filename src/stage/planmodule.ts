@@ -80,7 +80,7 @@ const checkpointsOf = (plan: Plan): readonly string[] => {
   const forward = plan.segments.flatMap((s, i) => (s.phase === 'forward' ? [i] : []))
   const makers = new Map(plan.graph.ops.flatMap((op) => op.outs.map((v) => [v, op.layer] as const)))
   const held = (i: number): readonly string[] =>
-    [...live[i]!.leaves].filter((v) => plan.graph.values[v]!.role === 'activation').map((v) => makers.get(v)!)
+    [...live[i]!.outputs].filter((v) => plan.graph.values[v]!.role === 'activation').map((v) => makers.get(v)!)
   return [...new Set((plan.segments[forward[forward.length - 1]!]?.keeps.length ? forward : forward.slice(0, -1)).flatMap(held))]
 }
 
