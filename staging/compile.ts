@@ -31,7 +31,7 @@ import { overBands } from './grad/rewrite/bands'
 import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
-import { type Graph, madeAlike, valueBytes } from './graph/graph'
+import { type Graph, withFewObjectShapes, valueBytes } from './graph/graph'
 import { hasTier, type Machine, withScratch } from './graph/machine'
 import type { Persistents } from './memory/place'
 import { assignPages } from './plan/pages'
@@ -78,7 +78,7 @@ export const trainingGraph = (
     E.map((graph) => ({ ...graph, ...trainedBy(step, precision) })),
     E.chain(bands ? overBands(bands.of, bands.at) : E.right),
     E.chain(overRanks(ranks, { norms, shard })),
-    E.map(madeAlike),
+    E.map(withFewObjectShapes),
   )
 
 /** The optimizer of one objective and the options beside it, if ops do not tell them, so that its step can be made again. */
@@ -98,7 +98,7 @@ export const predictionGraph = (forward: Graph, { device, precision }: Pick<Mach
     ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
     where(device.fused, withPoolPlaces),
     storedIn(precision),
-    madeAlike,
+    withFewObjectShapes,
   )
 
 /** rewrite, losses, half: the graph with which a machine measures a loss. */
@@ -112,7 +112,7 @@ export const evaluationGraph = (
     (s) => measuring(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(storedIn(precision)),
-    E.map(madeAlike),
+    E.map(withFewObjectShapes),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

@@ -4,7 +4,7 @@
 // round a weight of 9 MB each. Rounded once, 4.5 MB are held from the first run to the end of the backward pass; the step saves a launch and 13.5 MB
 // of traffic.
 import type { Graph, ValueId } from '../graph/graph'
-import { laidOut, layingOps, readers } from '../graph/laid'
+import { laidOut, layoutCount, readers } from '../graph/laid'
 import type { Machine } from '../graph/machine'
 import { ranksOf } from '../graph/ranks'
 import { elementsOf } from '../core/box'
@@ -54,7 +54,7 @@ const prefixWithin = (all: readonly Laid[], of: number): readonly Laid[] => {
 
 /** Returns the segments for the graph `laid`, from the segments of the original graph: the first one runs the conversions. */
 export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonly Segment[] => {
-  const n = layingOps(laid)
+  const n = layoutCount(laid)
   const head: Segment = {
     name: 'weights laid out',
     phase: 'forward',
@@ -79,7 +79,7 @@ function* layingOnce(
   { layout, like }: Candidate,
   seconds: number,
 ): Generator<Candidate, void, number> {
-  if (!like || layingOps(layout.graph) > 0 || !isWorthTrying(graph, machine)) return
+  if (!like || layoutCount(layout.graph) > 0 || !isWorthTrying(graph, machine)) return
   const all = readOften(layout)
   let left = Math.min(MOST_LAYOUTS, Math.floor(MOST_CALLS / layout.calls.length))
   for (let of = 1; left > 0; of /= 2, left--) {

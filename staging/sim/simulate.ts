@@ -6,7 +6,7 @@
 import { mapped } from '../core/mapped'
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
-import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
+import { COLLECTIVES, mayStartEarly } from '../graph/ranks'
 import { eachInstruction, isHeldAtStart } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
 import { type Call, isOnDisk, type UnpagedPlan } from '../plan/plan'
@@ -152,7 +152,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   }
   const exchange = (index: number): void => {
     const call = plan.calls[index]!
-    const isEarly = mayBeginEarly(call)
+    const isEarly = mayStartEarly(call)
     const c: Copy = {
       stream: 'ranks',
       issued: now,

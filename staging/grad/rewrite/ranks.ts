@@ -14,7 +14,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
 import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
 import { bandsOf, countsOf, isCut } from '../../graph/bands'
-import { BETWEEN, counting, isUpdate, mergedOver, readsMoments, sharesOf } from '../../graph/ranks'
+import { RANK_OPS, withCounts, isUpdate, mergedOver, readsMoments, sharesOf } from '../../graph/ranks'
 import { elementsOf } from '../../core/box'
 import { clipValues } from '../../ops/clip'
 import { partOf } from '../../ops/collective'
@@ -157,7 +157,7 @@ class Sharing {
     this.open.clear()
     this.settle()
     const { values, ops, ranks } = this
-    const placed = this.placed.filter((_, id) => !BETWEEN.includes(this.g.ops[id]!.kind))
+    const placed = this.placed.filter((_, id) => !RANK_OPS.includes(this.g.ops[id]!.kind))
     const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
     const norms = this.norms && { norms: this.norms }
     const shard = this.how.shard && { shard: this.how.shard }
@@ -195,7 +195,7 @@ class Sharing {
     const members = this.membersOf(op)
     const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total, members } : undefined))
     const ins = this.isOwn(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
-    const counted = this.norms === 'local' ? counting(this.g, op, 1 / this.ranks) : op
+    const counted = this.norms === 'local' ? withCounts(this.g, op, 1 / this.ranks) : op
     this.placed[op.id] = this.append({ ...counted, ins, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
     const now: Sum[] = []
     sums.forEach((sum, i) => {
