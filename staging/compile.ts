@@ -25,7 +25,7 @@ import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { HALF_IN } from './devices'
 import { inHalf } from './grad/rewrite/half'
-import { withBytesAgain } from './grad/rewrite/bytesagain'
+import { withRecomputedBytes } from './grad/rewrite/bytesagain'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { overBands } from './grad/rewrite/bands'
 import { overRanks } from './grad/rewrite/ranks'
@@ -73,7 +73,7 @@ export const trainingGraph = (
     (s) => training(s, { dtype: device.dtype, scaled: precision === 'fp16' }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
-    E.map(withBytesAgain),
+    E.map(withRecomputedBytes),
     E.map(storedIn(precision)),
     E.map((graph) => ({ ...graph, ...trainedBy(step, precision) })),
     E.chain(bands ? overBands(bands.of, bands.at) : E.right),
