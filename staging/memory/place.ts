@@ -371,7 +371,7 @@ const localPhases = (cells: readonly Cell[], calls: readonly Call[]): ReadonlyMa
       step = 0
     }
     // Copies before an op gather its inputs, and copies after it store its result. The k-th op is at 2k+1, and the calls between ops k-1 and k are at
-    // 2k. A cell of such a call also lives through both ops, because both touch it.
+    // 2k. So the cells of both ops overlap at the calls between them.
     const at = call.op >= 0 ? 2 * step++ + 1 : 2 * step
     const touch = (cell: number): void => {
       if (cells[cell]!.segment < 0) return

@@ -32,7 +32,7 @@ interface Head {
 const pipelined = (arrivalSeconds: number, computeSeconds: number, parts: number): number =>
   Math.max(arrivalSeconds + computeSeconds / parts, arrivalSeconds / parts + computeSeconds)
 
-/** Returns loops of the first ops, in each number of parts, fastest first. The longest takes at least as long to compute as the input to arrive. */
+/** Returns loops of the first ops, in each number of parts, fastest first. Pieces are added until their compute takes as long as the arrival. */
 const heads = (graph: Graph, machine: Machine, arrivalSeconds: number): readonly Head[] => {
   const p = forwardPieces(graph, machine)
   const costs = opCosts(graph, machine)

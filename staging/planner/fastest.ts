@@ -168,7 +168,7 @@ class Search {
 
   /**
    * Tries all candidates of a planner, or all until `isEnough`. Returns the least pages of any of them, by the lower bound of those without a layout.
-   * The planner hears of each candidate that fits and hardly waits, so that it skips those that compute more.
+   * After a candidate that fits and hardly waits, the planner may skip those that compute more.
    */
   private list(
     candidates: Iterator<Candidate, unknown, boolean>,
