@@ -25,13 +25,13 @@ import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { HALF_IN } from './devices'
 import { inHalf } from './grad/rewrite/half'
-import { withBytesAgain } from './grad/rewrite/bytesagain'
+import { withRecomputedBytes } from './grad/rewrite/bytesagain'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { overBands } from './grad/rewrite/bands'
 import { overRanks } from './grad/rewrite/ranks'
 import { rewritten } from './grad/rewrite/rewrites'
 import { GraphBuilder } from './graph/builder'
-import { type Graph, madeAlike, valueBytes } from './graph/graph'
+import { type Graph, withFewObjectShapes, valueBytes } from './graph/graph'
 import { hasTier, type Machine, withScratch } from './graph/machine'
 import type { Persistents } from './memory/place'
 import { assignPages } from './plan/pages'
@@ -73,12 +73,12 @@ export const trainingGraph = (
     (s) => training(s, { dtype: device.dtype, scaled: precision === 'fp16' }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
-    E.map(withBytesAgain),
+    E.map(withRecomputedBytes),
     E.map(storedIn(precision)),
     E.map((graph) => ({ ...graph, ...trainedBy(step, precision) })),
     E.chain(bands ? overBands(bands.of, bands.at) : E.right),
     E.chain(overRanks(ranks, { norms, shard })),
-    E.map(madeAlike),
+    E.map(withFewObjectShapes),
   )
 
 /** The optimizer of one objective and the options beside it, if ops do not tell them, so that its step can be made again. */
@@ -98,7 +98,7 @@ export const predictionGraph = (forward: Graph, { device, precision }: Pick<Mach
     ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
     where(device.fused, withPoolPlaces),
     storedIn(precision),
-    madeAlike,
+    withFewObjectShapes,
   )
 
 /** rewrite, losses, half: the graph with which a machine measures a loss. */
@@ -112,7 +112,7 @@ export const evaluationGraph = (
     (s) => measuring(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(storedIn(precision)),
-    E.map(madeAlike),
+    E.map(withFewObjectShapes),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

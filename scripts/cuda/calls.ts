@@ -3,7 +3,7 @@
 import { isRight } from 'fp-ts/Either'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { machines } from '../../staging/sim/machines'
-import { convolutionKey } from '../../staging/sim/asked'
+import { convolutionKey } from '../../staging/sim/cudnnscratch'
 import { UNTAUGHT } from '../../src/machine/taught'
 import { prepare } from '../../src/stage/prepare'
 import { zoo, type ZooEntry } from '../../src/zoo'

@@ -10,7 +10,7 @@ import { evaluationOf, FORMS } from '../../dsl/prediction'
 import { evaluationGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { type Graph, takesBytes } from '../../staging/graph/graph'
+import { type Graph, readsBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
 import { asTheyAre, type Data } from '../data/data'
 import type { KnownClasses } from '../data/classes'
@@ -191,7 +191,7 @@ export const readyOf = (
       if (data === undefined) return E.left(usage('evaluate needs data'))
       const { data: set, note } = validationSet(data)
       const taken = takenFor(asTheyAre(typeof set === 'string' ? dataAt(set) : set), description, {
-        modelScales: takesBytes(graph),
+        modelScales: readsBytes(graph),
       })
       for (const text of [...(note === undefined ? [] : [note]), ...taken.notes]) options.onNote?.(text)
       return E.right(taken.data)

@@ -9,7 +9,7 @@ import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model, Shape } from '../../dsl'
 import type { Known } from '../../staging/core/options'
-import { takesBytes } from '../../staging/graph/graph'
+import { readsBytes } from '../../staging/graph/graph'
 import { lossBy } from '../../staging/ops/loss'
 import { encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
@@ -199,7 +199,7 @@ export const followedEvaluation = (
               task,
               output: output as Shape,
               options,
-              data: takenFor(given, description, { modelScales: takesBytes(staged!.plan.graph) }).data,
+              data: takenFor(given, description, { modelScales: readsBytes(staged!.plan.graph) }).data,
               smallerOf: () => E.right(smaller!),
             },
             { detailed, rank, classes: classes ?? (description && classesOf(description)) },

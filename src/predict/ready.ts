@@ -11,7 +11,7 @@ import { FORMS, predictionOf } from '../../dsl/prediction'
 import { predictionGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { type Graph, takesBytes, valueBytes } from '../../staging/graph/graph'
+import { type Graph, readsBytes, valueBytes } from '../../staging/graph/graph'
 import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import type { ImageSet } from '../data/data'
 import { readingData } from '../data/reads'
@@ -179,7 +179,7 @@ export const readyOf = (
         E.bind('description', () => E.right(kept ? kept.description : descriptionOf(options.weights))),
         E.bind('data', ({ description }) => {
           const resizes = isPerImage(plan.graph)
-          const { data, notes } = takenFor(dataOf(options.data), description, { modelScales: takesBytes(plan.graph), resizes })
+          const { data, notes } = takenFor(dataOf(options.data), description, { modelScales: readsBytes(plan.graph), resizes })
           for (const text of notes) options.onNote?.(text)
           return E.right(data)
         }),

@@ -15,8 +15,8 @@ import { repeatedCalls } from '../../staging/plan/repeated'
 import {
   type Call,
   type Cell,
-  goesToTier,
-  liesBeyond,
+  isSwappedToTier,
+  isOnDisk,
   isHandedOut,
   type Plan,
   precisionOf,
@@ -175,7 +175,7 @@ export const tierShares = (
 
 /** Bytes that a step writes to a disk and reads there. */
 const diskTraffic = (plan: Plan, tier: Tier['kind']): Pick<Traffic, 'out' | 'in'> => {
-  const far = plan.residencies.filter((r) => (plan.hostBytes === undefined ? tier === 'disk' : liesBeyond(plan, r)))
+  const far = plan.residencies.filter((r) => (plan.hostBytes === undefined ? tier === 'disk' : isOnDisk(plan, r)))
   const { out, in: back } = traffic({ ...plan, residencies: far })
   return { out, in: back }
 }
@@ -224,7 +224,7 @@ export const traffic = (plan: Plan): Traffic =>
     (t, r) => {
       const bytes = residencyBytes(plan, r)
       return {
-        out: t.out + (goesToTier(r) ? bytes : 0),
+        out: t.out + (isSwappedToTier(r) ? bytes : 0),
         in: t.in + (r.swapIn?.from === 'tier' ? bytes : 0),
         fed: t.fed + (r.swapIn?.from === 'source' ? bytes : 0),
         handedOut: t.handedOut + (isHandedOut(r) ? bytes : 0),

@@ -2,7 +2,7 @@
 // Invariant: the seconds of the segments add up to the seconds of all calls, and so do those of the layers but for plumbing.
 import { bytesOf, pagesOf } from '../../staging/core/bytes'
 import { valueBytes, type Graph, type Op } from '../../staging/graph/graph'
-import { goesToTier, type Plan, type Segment, type SegmentPhase, tilesOf } from '../../staging/plan/plan'
+import { isSwappedToTier, type Plan, type Segment, type SegmentPhase, tilesOf } from '../../staging/plan/plan'
 import { repeatedCalls } from '../../staging/plan/repeated'
 import { segmentFlops } from './facts'
 import { pagesByKind, totalPages } from './memory'
@@ -117,7 +117,7 @@ const forwardOps = (graph: Graph): ReadonlyMap<string, readonly Op[]> => {
 
 /** For each value: whether a whole cell holds it, and whether pages of that cell move to the lower tier. */
 const whereabouts = (plan: Plan): ReadonlyMap<number, { readonly moves: boolean }> => {
-  const saves = plan.residencies.filter(goesToTier)
+  const saves = plan.residencies.filter(isSwappedToTier)
   const found = new Map<number, { moves: boolean }>()
   for (const c of plan.cells) {
     if (c.scope !== 'whole') continue

@@ -3,7 +3,7 @@
 // Worked example: shapes [4, 64, 56, 56] and [6, 64, 56, 56] of one value give [9, 64, 56, 56] for a batch of 9.
 import { isDeepStrictEqual } from 'node:util'
 import { mapped } from '../../staging/core/mapped'
-import { type Graph, madeAlike } from '../../staging/graph/graph'
+import { type Graph, withFewObjectShapes } from '../../staging/graph/graph'
 
 /** Numbers by name or place. */
 type Numbers = Readonly<Record<string, number>>
@@ -46,7 +46,7 @@ export const batchesFrom = (first: Graph, second: Graph): ((batch: number) => Gr
     const grown = (n: number): number => (n / both[0]) * batch
     const reshaped = (shape: readonly number[], names: readonly string[]): readonly number[] =>
       mapped(shape, (n, d) => (names.includes(`${d}`) ? grown(n) : n))
-    return madeAlike({
+    return withFewObjectShapes({
       ...first,
       values: mapped(first.values, (v, i) => ({ ...v, shape: reshaped(v.shape, shapes[i]!) })),
       ops: mapped(first.ops, (op, i) => ({

@@ -14,7 +14,7 @@ import { bandsOf } from '../../staging/graph/bands'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { ranksOf } from '../../staging/graph/ranks'
 import type { OpId } from '../../staging/graph/graph'
-import { goesToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
+import { isSwappedToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -80,7 +80,7 @@ const checkpointsOf = (plan: Plan): readonly string[] => {
   const forward = plan.segments.flatMap((s, i) => (s.phase === 'forward' ? [i] : []))
   const makers = new Map(plan.graph.ops.flatMap((op) => op.outs.map((v) => [v, op.layer] as const)))
   const held = (i: number): readonly string[] =>
-    [...live[i]!.leaves].filter((v) => plan.graph.values[v]!.role === 'activation').map((v) => makers.get(v)!)
+    [...live[i]!.outputs].filter((v) => plan.graph.values[v]!.role === 'activation').map((v) => makers.get(v)!)
   return [...new Set((plan.segments[forward[forward.length - 1]!]?.keeps.length ? forward : forward.slice(0, -1)).flatMap(held))]
 }
 
@@ -88,7 +88,7 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   const moved = new Map<string, number>()
   for (const r of plan.residencies) {
     const { label } = plan.storages[r.storage]!
-    if (goesToTier(r)) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
+    if (isSwappedToTier(r)) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
   }
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }

@@ -1,7 +1,7 @@
 // Notes on mistakes that are visible before the first step. In: the checked options, data and plan of a run. Out: notes, each with a cure.
 // Invariant: a note states a fact. The run trains as asked.
 import * as E from 'fp-ts/Either'
-import { type Graph, takesBytes } from '../../staging/graph/graph'
+import { type Graph, readsBytes } from '../../staging/graph/graph'
 import { castOps } from '../../staging/ops/cast'
 import { LOSSES, type LossEntry, type LossName, lossNames } from '../../staging/ops/loss'
 import { attrsListed } from '../../staging/ops/op'
@@ -170,7 +170,7 @@ const looksLikeBytes = (file: FileTensor): boolean => {
 const bytesNote = (files: DataFiles, { mean, std }: DataSet, graph: Graph): Note => {
   const input = graph.values.find((v) => v.role === 'input')!
   const isNormed = graph.ops.some((o) => o.kind === 'bn_stats' && o.ins[0] === input.id)
-  if ((mean ?? std) !== undefined || takesBytes(graph) || isNormed) return undefined
+  if ((mean ?? std) !== undefined || readsBytes(graph) || isNormed) return undefined
   const [file] = files.get(input.name) ?? []
   if (!file || !looksLikeBytes(file)) return undefined
   const cure = file.type === 'u8' ? '--mean 0 (mean: [0]), which divides bytes by 255' : '--std 255 (std: [255])'
@@ -229,7 +229,7 @@ const dataNotes = (given: string | Data, { graph, options: o, data: opened, leng
     ...lengthNotes(length, batch, samples, o),
     labels && labelsNote(labels, graph, o),
     bgrNote(data.set),
-    o.weights === undefined || o.resume || takesBytes(graph) ? undefined : weightsNote(o.weights, data.set),
+    o.weights === undefined || o.resume || readsBytes(graph) ? undefined : weightsNote(o.weights, data.set),
     source.kind === 'files' ? bytesNote(source.files, data.set, graph) : undefined,
     contradictionNote(data),
     o.evaluate && overlapNote(data, asData(o.evaluate.data), graph),

@@ -1,7 +1,7 @@
-// Points of a step that every plan passes in the same order. In: a training graph. Out: a chain of barriers; for each op the number of
-// barriers before it and the first one after it. A barrier is an op with a result that needs all of an input. Examples are the statistics
-// of a norm and the sums of its gradient. Each barrier needs the one before it.
-// Worked example, conv stats norm relu conv stats …: both `stats` are barriers; the first conv has none before it, the norm one.
+// The points that each plan of a step passes in the same order. In: a training graph. Out: a chain of barriers; for each op the number of barriers
+// before it and the first one after it. A barrier is an op with a result that needs all of an input. Examples are the statistics of a norm and the
+// sums of its gradient. Each barrier needs the one before it. Worked example, conv stats norm relu conv stats …: both `stats` are barriers; the first
+// conv has none before it, the norm has one.
 import { dimIndex } from '../core/box'
 import { onceFor } from '../core/remember'
 import { type Graph, isResult, type Op, type ValueId, valueBytes } from '../graph/graph'
@@ -9,17 +9,17 @@ import { operandsOf, TILED_DIMS } from '../tile/slices'
 import { coverageOf } from './coverage'
 
 export interface Barriers {
-  /** In order. */
+  /** The barriers, in order. */
   readonly ops: readonly Op[]
-  /** For each op of the graph: the barriers that it needs, and the first barrier that needs it (`ops.length`: none). */
+  /** By op of the graph: the number of barriers that it needs, and the first barrier that needs it (`ops.length`: none). */
   readonly before: readonly number[]
   readonly due: readonly number[]
   /** The batch, if barriers are those of one image each; 1 if they wait for the whole batch. */
   readonly parts: number
 }
 
-/** True if a result is complete only after all of an input; `image`: all of the same image. */
-const takesAll = (graph: Graph, op: Op, image: boolean): boolean => {
+/** Returns true if a result is complete only after all of an input; with `image`, after all of the same image. */
+const needsAll = (graph: Graph, op: Op, image: boolean): boolean => {
   const { ins, outs } = operandsOf(graph, op)
   const extent = (v: ValueId, d: (typeof TILED_DIMS)[number]): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
   return ins.some(
@@ -57,17 +57,17 @@ const chainOf = (graph: Graph, isBarrier: (op: Op) => boolean): Omit<Barriers, '
 
 const dueOf = (graph: Graph, ops: readonly Op[]): readonly number[] => {
   const place = new Map(ops.map((op, i) => [op, i]))
-  const wanted = new Int32Array(graph.values.length).fill(ops.length)
+  const dueByValue = new Int32Array(graph.values.length).fill(ops.length)
   const due = new Array<number>(graph.ops.length).fill(ops.length)
   for (let i = graph.ops.length - 1; i >= 0; i--) {
     const op = graph.ops[i]!
-    due[i] = place.get(op) ?? op.outs.reduce((least, v) => Math.min(least, wanted[v]!), ops.length)
-    for (const v of op.ins) wanted[v] = Math.min(wanted[v]!, due[i]!)
+    due[i] = place.get(op) ?? op.outs.reduce((least, v) => Math.min(least, dueByValue[v]!), ops.length)
+    for (const v of op.ins) dueByValue[v] = Math.min(dueByValue[v]!, due[i]!)
   }
   return due
 }
 
-/** True if each image of the batch is computed from the same image alone. */
+/** Returns true if each image of the batch is computed from the same image only. */
 const isByImage = (graph: Graph, batch: number): boolean =>
   graph.ops.every((op) => {
     const { ins, outs } = operandsOf(graph, op)
@@ -77,16 +77,16 @@ const isByImage = (graph: Graph, batch: number): boolean =>
     )
   })
 
-/** Barriers of the whole batch; without any, those of each image. */
+/** Returns the barriers of the whole batch; if there are none, those of each image. */
 export const barriersOf = onceFor((graph: Graph): Barriers => {
-  const ofBatch = chainOf(graph, (op) => op.phase !== 'update' && takesAll(graph, op, false))
+  const ofBatch = chainOf(graph, (op) => op.phase !== 'update' && needsAll(graph, op, false))
   if (ofBatch.ops.length > 0) return { ...ofBatch, parts: 1 }
   const batch = graph.values.find((v) => v.role === 'input')?.shape[0] ?? 1
-  const isBarrier = (op: Op): boolean => op.phase !== 'update' && takesAll(graph, op, true)
+  const isBarrier = (op: Op): boolean => op.phase !== 'update' && needsAll(graph, op, true)
   return { ...chainOf(graph, isByImage(graph, batch) ? isBarrier : () => false), parts: batch }
 })
 
-/** The same chain with some of its barriers, by their places in order. */
+/** Returns the chain of some of its barriers, by their indices in order. */
 export const someOf = ({ ops, before, due, parts }: Barriers, places: readonly number[]): Barriers => {
   const passed = new Int32Array(ops.length + 1)
   for (const p of places) passed[p + 1] = 1
@@ -99,16 +99,16 @@ export const someOf = ({ ops, before, due, parts }: Barriers, places: readonly n
   }
 }
 
-/** The part of each op that the step needs before the barrier that is due. Tiles need not compute rows that strides skip. */
+/** Returns the share of each op that the step needs before the barrier that is due. Tiles need not compute rows that strides skip. */
 export const neededOf = (graph: Graph, due: readonly number[]): Float64Array => {
   const needed = new Float64Array(graph.ops.length)
-  const isBarrier = (op: Op): boolean => op.outs.some((v) => wanted[v]!.due > due[op.id]!)
-  const wanted = graph.values.map((v) => ({ due: Infinity, share: isResult(v) ? 1 : 0 }))
+  const isBarrier = (op: Op): boolean => op.outs.some((v) => required[v]!.due > due[op.id]!)
+  const required = graph.values.map((v) => ({ due: Infinity, share: isResult(v) ? 1 : 0 }))
   for (let i = graph.ops.length - 1; i >= 0; i--) {
     const op = graph.ops[i]!
     const factors = coverageOf(graph, op)
     const shareOf = (v: ValueId, k: number): number => {
-      const { share } = wanted[v]!
+      const { share } = required[v]!
       const c = factors[op.ins.length + k]
       if (share === 0 || share === 1) return share
       return c ? share * c.needs : 1
@@ -117,16 +117,16 @@ export const neededOf = (graph: Graph, due: readonly number[]): Float64Array => 
     op.ins.forEach((v, k) => {
       const c = factors[k]
       const share = c && needed[i]! < 1 ? c.reads * needed[i]! : needed[i]! * (c?.all ?? 1)
-      const want = wanted[v]!
-      // A reader that is due later counts only if no other is due as early.
-      if (due[i]! < want.due) wanted[v] = { due: due[i]!, share }
-      else if (due[i] === want.due) want.share = Math.max(want.share, share)
+      const current = required[v]!
+      // A reader that is due later counts only if no other reader is due as early.
+      if (due[i]! < current.due) required[v] = { due: due[i]!, share }
+      else if (due[i] === current.due) current.share = Math.max(current.share, share)
     })
   }
   return needed
 }
 
-/** Bytes of values that are complete before each barrier and that ops right after it read. */
+/** Returns, by barrier, the bytes of values that are complete before it and that ops directly after it read. */
 const crossing = (graph: Graph, { ops, before }: Barriers): Float64Array => {
   const bytes = new Float64Array(ops.length)
   const made = new Int32Array(graph.values.length).fill(-1)
@@ -143,7 +143,7 @@ const crossing = (graph: Graph, { ops, before }: Barriers): Float64Array => {
   return bytes
 }
 
-/** At most `count` barriers: the last one of the forward pass, and those over which the most bytes are read. */
+/** Returns at most `count` barriers: the last one of the forward pass, and those with the most bytes read across them. */
 export const chosenOf = (graph: Graph, all: Barriers, count: number): Barriers => {
   const bytes = crossing(graph, all)
   const turn = all.ops.map((op) => op.phase !== 'backward').lastIndexOf(true)

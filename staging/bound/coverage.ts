@@ -1,8 +1,7 @@
-// Parts of an operand that parts of an op touch. In: an op of a graph. Out: factors that hold for every set of tiles. A part p of the anchor
-// touches at least `reads * p` of the operand. A part q of the operand needs at least `needs * q` of the anchor. The whole anchor touches
-// `all` of the operand.
-// Worked example, windows of 2 rows every 2 rows over 7 rows: 3 rows of the anchor touch 6 of 7. One row touches 2 of 7, less than a third:
-// reads = 6/7. Row 7 needs no row of the anchor: needs = 0.
+// The parts of an operand that parts of an op touch. In: an op of a graph. Out: factors that hold for each set of tiles. A part p of the anchor
+// touches at least `reads * p` of the operand. A part q of the operand needs at least `needs * q` of the anchor. The whole anchor touches `all` of
+// the operand. Worked example, windows of 2 rows every 2 rows over 7 rows: 3 rows of the anchor touch 6 of 7. One row touches 2 of 7, less than a
+// third: reads = 6/7. Row 7 needs no row of the anchor: needs = 0.
 import { dimIndex } from '../core/box'
 import { onceForPair } from '../core/remember'
 import type { Graph, Op, ValueId } from '../graph/graph'
@@ -31,8 +30,8 @@ interface Rows {
 
 const rises = (xs: Float64Array): boolean => xs.every((x, i) => i === 0 || x >= xs[i - 1]!)
 
-/** True if every run of rows touches at least `ratio` times its share. The worst set of rows is a run, because rows are in order. */
-const holds = ({ from, to, extent }: Rows, ratio: number): boolean => {
+/** Returns true if each run of rows touches at least `ratio` times its share. The worst set of rows is a run, because rows are in order. */
+const isCovered = ({ from, to, extent }: Rows, ratio: number): boolean => {
   const step = (ratio * extent) / from.length
   let most = -Infinity
   for (let i = 0; i < from.length; i++) {
@@ -46,17 +45,17 @@ const HALVINGS = 20
 
 const leastRatio = (rows: Rows): number => {
   if (!rises(rows.from) || !rises(rows.to)) return leastByCount(rows)
-  if (holds(rows, 1)) return 1
+  if (isCovered(rows, 1)) return 1
   let [low, high] = [0, 1]
   for (let i = 0; i < HALVINGS; i++) {
     const mid = (low + high) / 2
-    if (holds(rows, mid)) low = mid
+    if (isCovered(rows, mid)) low = mid
     else high = mid
   }
   return low
 }
 
-/** For mirrored rows: the fewest rows that one row touches, over the most rows that touch the same one. */
+/** For mirrored rows: the fewest rows that one row touches, divided by the most rows that touch the same one. */
 const leastByCount = ({ from, to, extent }: Rows): number => {
   const change = new Int32Array(extent + 1)
   let fewest = Infinity
@@ -88,8 +87,8 @@ const touchedShare = ({ from, to, extent }: Rows): number => {
   return count / extent
 }
 
-/** The same relation from the side of the operand; rows that no row of the anchor touches have none. */
-const turned = ({ from, to, extent }: Rows): Rows => {
+/** Returns the same relation from the operand to the anchor. Rows that no row of the anchor touches have none. */
+const inverted = ({ from, to, extent }: Rows): Rows => {
   const first = new Float64Array(extent).fill(Infinity)
   const last = new Float64Array(extent).fill(-Infinity)
   from.forEach((f, i) => {
@@ -107,15 +106,15 @@ const alongDim = (access: Access, anchor: number, extent: number): Along => {
   if (access.tag === 'all' || access.tag === 'reduce') return WHOLE
   if ((access.tag === 'same' || access.tag === 'inside') && anchor === extent) return WHOLE
   const key = JSON.stringify([access, anchor, extent])
-  const found = known.get(key)
-  if (found) return found
+  const before = known.get(key)
+  if (before) return before
   const rows: Rows = { from: new Float64Array(anchor), to: new Float64Array(anchor), extent }
   for (let i = 0; i < anchor; i++) {
     const [from, to] = touched(access, [i, i + 1], extent)
     rows.from[i] = Math.min(extent, Math.max(0, from))
     rows.to[i] = Math.min(extent, Math.max(rows.from[i]!, to))
   }
-  const back = turned(rows)
+  const back = inverted(rows)
   const made = {
     reads: leastRatio(rows),
     needs: back.from.every((f) => Number.isFinite(f)) ? leastRatio(back) : 0,
@@ -139,13 +138,13 @@ const between = (anchor: readonly number[], operand: readonly number[], access: 
   return { reads, needs, all, least }
 }
 
-/** The value whose box is the iteration space. */
+/** Returns the value whose box is the iteration space. */
 export const anchorOf = (op: Op): ValueId | undefined => {
   const { anchor } = opDef(op.kind)
   return anchor === 'out' ? op.outs[0] : op.ins[anchor]
 }
 
-/** By operand, inputs first; null where every tile takes the operand whole, or the op has no box. */
+/** Returns the coverage by operand, inputs first; null if each tile reads the operand whole, or the op has no box. */
 export const coverageOf = onceForPair((graph: Graph, op: Op): readonly (Coverage | null)[] => {
   const { ins, outs } = operandsOf(graph, op)
   const anchor = anchorOf(op)

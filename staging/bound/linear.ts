@@ -1,7 +1,7 @@
-// A linear programme as arrays, and the bound that multipliers of its rows prove. Each row is at least its bound. Each column is between 0
-// and its upper bound. The sum of the costs is least. Invariant: `provenBy` is at most the optimum for any multipliers (weak duality), so
-// no tolerance of a solver can raise it.
-// Worked example, x + y >= 1, costs 1 and 2, both at most 1: the multiplier 1 leaves reduced costs 0 and 1, so 1 + 0 + 0.
+// A linear programme as arrays, and the bound that multipliers of its rows prove. Each row is at least its bound. Each column is between 0 and its
+// upper bound. The sum of the costs is minimized. Invariant: `provenBy` is at most the optimum for any multipliers (weak duality), so no tolerance of
+// a solver can raise it. Worked example, x + y >= 1, costs 1 and 2, both at most 1: the multiplier 1 leaves reduced costs 0 and 1, so the bound is 1
+// + 0 + 0.
 
 export type Term = readonly [column: number, factor: number]
 
@@ -9,13 +9,13 @@ export interface LinearProgramme {
   readonly costs: readonly number[]
   readonly uppers: readonly number[]
   readonly bounds: readonly number[]
-  /** Row i has terms [starts[i], starts[i + 1]). */
+  /** The terms of row i are those with indices [starts[i], starts[i + 1]). */
   readonly starts: readonly number[]
   readonly columns: readonly number[]
   readonly factors: readonly number[]
 }
 
-export class Building {
+export class ProgrammeBuilder {
   private readonly costs: number[] = []
   private readonly uppers: number[] = []
   private readonly bounds: number[] = []
@@ -29,7 +29,7 @@ export class Building {
     return this.costs.length - 1
   }
 
-  /** The terms are at least the bound together. */
+  /** Adds a row: the sum of the terms is at least the bound. */
   row(terms: readonly Term[], bound = 0): void {
     const from = this.columns.length
     for (const [column, factor] of terms) {

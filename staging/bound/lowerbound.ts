@@ -1,32 +1,32 @@
-// The lower bound of a step in a budget, for every plan of a graph on a machine. In: a training graph, a machine, a budget, a solver of
-// linear programmes. Out: seconds, or undefined on a machine whose times are measured: there tiles may be faster than the whole.
-// Invariant: it does not depend on a plan, and no tolerance of the solver raises it (linear.ts).
+// The lower bound of a step in a budget, for all plans of a graph on a machine. In: a training graph, a machine, a budget, a solver of linear
+// programmes. Out: seconds; or undefined on a machine with measured times, where tiles may be faster than the whole. Invariant: it does not depend on
+// a plan, and no tolerance of the solver raises it (linear.ts).
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { barriersOf, chosenOf } from './barriers'
 import { type LinearProgramme, provenBy } from './linear'
 import { leastSecondsOf, MOST_TIMES, programmeOf } from './programme'
 
-/** Returns multipliers of the rows, the better the closer to the optimum; undefined if it finds none. */
+/** Returns multipliers of the rows, near the optimum for a good bound; undefined if the solver fails. */
 export type Solver = (programme: LinearProgramme) => ArrayLike<number> | undefined
 
-/** More barriers raise no bound of bench:bounds by 0.5 %. */
+/** The most barriers. More of them raise no bound of bench:bounds by 0.5 %. */
 const MOST_BARRIERS = 12
-/** Barriers times ops that take one to two processor seconds. */
+/** The most barriers times ops. This number takes one to two processor seconds. */
 const MOST_WORK = 4000
-/** With more ops, the programme of a single barrier takes seconds. */
+/** The most ops. With more, the programme of a single barrier takes seconds. */
 const MOST_OPS = 8000
 
-/** Above 1 by this, a bound differs from the compute. */
+/** A bound differs from the compute if it is larger by more than this share. */
 const ROUNDING = 1e-9
 
 export interface LowerBound {
   readonly seconds: number
-  /** True if it is nothing but the compute of all ops, each run once. */
+  /** True if the bound is only the compute of all ops, each run once. */
   readonly isCompute: boolean
 }
 
-/** Without a solver, the bound is the compute. */
+/** Returns the lower bound. Without a solver, it is the compute. */
 export const lowerBoundOf = (
   graph: Graph,
   machine: Machine,
@@ -47,7 +47,7 @@ export const lowerBoundOf = (
   }
   // Each chain of barriers proves a bound. A single barrier is cheap, and some networks have no better chain.
   const proven = Math.max(...[...new Set([1, count])].map(provenWith))
-  // The programme has no slower steps.
+  // The programme does not model slower steps.
   const seconds = Math.min(proven, MOST_TIMES * compute)
   return seconds > compute * (1 + ROUNDING) ? { seconds, isCompute: false } : onlyCompute
 }

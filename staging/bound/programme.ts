@@ -1,8 +1,8 @@
-// A linear programme whose optimum no plan beats. In: a training graph, a machine that is simulated, a budget, a chain of barriers. Out:
-// the programme; sizes in MiB, times in milliseconds. docs/internals/bound.md has the proof.
-// Columns of the time between two barriers: the part of each op that runs; the part of each value that is copied out or in. At each
-// barrier: the part of each value on the device without a copy in the lower tier, the part with a copy, and all copies.
-// Worked example: a value of 12 GB takes 0.5 s to recompute. Half of it fits, the link has 12 GB/s: recomputing a part hides copying the rest.
+// A linear programme whose optimum is a lower bound of each plan. In: a training graph, a simulated machine, a budget, a chain of barriers. Out: the
+// programme; sizes in MiB, times in milliseconds. docs/internals/bound.md has the proof. The columns of the interval between two barriers are the
+// share of each op that runs, and the share of each value that is copied out or in. The columns of each barrier are the share of each value on the
+// device without a copy in the lower tier, the share with a copy, and all copies. Worked example: a value of 12 GB takes 0.5 s to recompute. Half of
+// it fits, the link has 12 GB/s: recomputing a part hides copying the rest.
 import { ROW_EXCHANGES } from '../graph/bands'
 import { type Graph, isFed, isPersistent, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { lastLink, type Link, type Machine } from '../graph/machine'
@@ -16,32 +16,38 @@ import { onceFor } from '../schedule/remember'
 import { operandsOf } from '../tile/slices'
 import { coverageOf } from './coverage'
 import { type Barriers, barriersOf, neededOf } from './barriers'
-import { Building, type LinearProgramme, type Term } from './linear'
+import { ProgrammeBuilder, type LinearProgramme, type Term } from './linear'
 
 const MIB = 2 ** 20
-/** Times the compute. A slower step is not below the bound either. */
+/** The upper bound of the step's time, as a multiple of the compute. A slower step is not below the bound either. */
 export const MOST_TIMES = 100
 
-/** The programme follows a gradient for this number of intervals after its own. More of them raise no bound of bench:bounds by 0.1 %. */
+/** The number of intervals after its own for which the programme follows a gradient. More of them raise no bound of bench:bounds by 0.1 %. */
 const FOLLOWED = 2
 
-/** A value with places on the device and in the lower tier. Parameters, sums and statistics have none: each tile needs all of them. */
+/**
+ * A value whose shares on the device and in the lower tier are columns. Parameters, sums and statistics have none, because each tile needs all of
+ * them.
+ */
 interface Tracked {
   readonly mib: number
-  /** Absent: fed. */
+  /** Absent for fed values. */
   readonly maker?: OpId
-  /** The most that enters it for each part of its maker that runs. */
+  /** The most of the value that is made for each share of its maker that runs. */
   readonly gain: number
   /** The intervals of its first maker and its last reader. */
   readonly first: number
   last: number
-  /** Columns by interval: at its start on the device without a copy and with one, and in the lower tier; copied out, copied in. */
+  /**
+   * Columns by interval: at its start, the shares on the device without a copy, on the device with a copy, and in the lower tier; in it, the shares
+   * copied out and copied in.
+   */
   readonly bare: Columns
   readonly copied: Columns
   readonly away: Columns
   readonly out: Columns
   readonly into: Columns
-  /** Copies that are given up while the value is on the device; only if the lower tier is limited. */
+  /** Copies that are dropped while the value is on the device. Only if the lower tier is limited. */
   readonly dropped: Columns
 }
 
@@ -55,10 +61,10 @@ interface Reading {
 
 const isExchange = ({ kind }: Op): boolean => COLLECTIVES.includes(kind) || ROW_EXCHANGES.includes(kind)
 
-/** Seconds of a call with no elements. */
+/** Returns the seconds of a call without elements. */
 const launchOf = (machine: Machine): number => machine.seconds('copy', {}, { ins: [[0, 1, 1, 1]], outs: [[0, 1, 1, 1]] })
 
-/** Rates of the link in MiB/ms; behind it a disk may help or be the only place. */
+/** Returns the rates of the link in MiB/ms. A disk behind it may add its rate or replace the link's. */
 const ratesOf = (link: Link): { readonly out: number; readonly into: number } => {
   const { beyond } = link
   const rate = (of: 'outBytesPerSecond' | 'inBytesPerSecond'): number =>
@@ -68,22 +74,22 @@ const ratesOf = (link: Link): { readonly out: number; readonly into: number } =>
 
 const tierMiB = (link: Link): number => ((link.bytes ?? Infinity) + (link.beyond ? (lastLink(link).bytes ?? Infinity) : 0)) / MIB
 
-/** MiB that a call on all of an op holds at least. */
+/** Returns the least MiB that a call on all of an op holds. */
 const heldBy = (graph: Graph, op: Op): number => {
   const factors = coverageOf(graph, op)
   const all = [...op.ins, ...op.outs]
   const { ins } = operandsOf(graph, op)
-  /** A partial gradient may cover less than the op. */
+  /** Returns true for partial gradients, which may cover less than the op. */
   const isPart = (k: number): boolean => ins[k]?.access?.H.tag === 'inside'
   const mib = (k: number): number => {
     const c = factors[k]
     return c && !isPart(k) && all.indexOf(all[k]!) === k ? (c.reads * valueBytes(graph.values[all[k]!]!)) / MIB : 0
   }
-  const takenOver = (opDef(op.kind).inPlace ?? []).length > 0 ? mib(op.ins.length) : 0
-  return all.reduce((n, _, k) => n + mib(k), 0) - takenOver
+  const reused = (opDef(op.kind).inPlace ?? []).length > 0 ? mib(op.ins.length) : 0
+  return all.reduce((n, _, k) => n + mib(k), 0) - reused
 }
 
-/** Seconds of each op in the fewest tiles, which leave out the rows that strides skip. */
+/** Returns the seconds of each op in the fewest tiles, without the rows that strides skip. */
 const leastSeconds = onceFor((graph, machine): Float64Array => {
   const seconds = new Float64Array(graph.ops.length)
   for (const { op, kind, attrs, ins, outs, seconds: whole } of inCoreLayout(graph, machine).calls) {
@@ -102,7 +108,7 @@ const leastSeconds = onceFor((graph, machine): Float64Array => {
   return seconds
 })
 
-/** Seconds of all ops, each run once; exchanges between ranks may run beside them. */
+/** Returns the seconds of all ops, each run once, without exchanges between ranks, which may run beside them. */
 export const leastSecondsOf = (graph: Graph, machine: Machine): number => {
   const needed = neededOf(graph, barriersOf(graph).due)
   const least = leastSeconds(graph, machine)
@@ -110,17 +116,17 @@ export const leastSecondsOf = (graph: Graph, machine: Machine): number => {
 }
 
 class Programme {
-  private readonly lp = new Building()
+  private readonly lp = new ProgrammeBuilder()
   private readonly last: number
   private readonly needed: Float64Array
   private readonly tracked = new Map<ValueId, Tracked>()
   private readonly readings: readonly (readonly Reading[])[]
-  /** By op: the last interval with a useful run; the part that runs in each interval, and the part that runs for the first time. */
+  /** By op: the last interval with a useful run; the share that runs in each interval, and the share that runs for the first time. */
   private readonly useful: Int32Array
   private readonly runs: readonly Columns[]
   private readonly firsts: readonly Columns[]
   private readonly ms: readonly number[]
-  private readonly roomMiB: number
+  private readonly freeMiB: number
   private readonly tierMiB: number
   /** Parameters and state that may be in the lower tier. */
   private readonly large: { readonly read: number; readonly written: number }
@@ -140,12 +146,12 @@ class Programme {
     const written = new Set(graph.ops.flatMap((op) => (opDef(op.kind).mutates ?? []).map((i) => op.ins[i]!)))
     const isLarge = (v: Graph['values'][number]): boolean => valueBytes(v) >= SMALL_BYTES
     this.large = { read: mib(isLarge), written: mib((v) => isLarge(v) && written.has(v.id)) }
-    this.roomMiB = Math.max(0, budgetMiB - mib((v) => !isLarge(v)))
+    this.freeMiB = Math.max(0, budgetMiB - mib((v) => !isLarge(v)))
     this.tierMiB = tierMiB(machine.link)
     const launch = launchOf(machine)
     const least = leastSeconds(graph, machine)
     this.ms = graph.ops.map((op) => {
-      const calls = Math.max(1, heldBy(graph, op) / this.roomMiB)
+      const calls = Math.max(1, heldBy(graph, op) / this.freeMiB)
       return isExchange(op) ? 0 : 1e3 * (least[op.id]! + (calls - 1) * launch)
     })
     this.useful = new Int32Array(graph.ops.length)
@@ -153,7 +159,7 @@ class Programme {
     this.firsts = graph.ops.map(() => [])
     this.trackValues()
     this.readings = graph.ops.map((op) => this.readingsOf(op))
-    this.findUse()
+    this.setUseful()
     this.addColumns()
     for (const op of graph.ops) if (this.isRun(op)) this.addRuns(op)
     for (const t of this.tracked.values()) this.addPlaces(t)
@@ -162,7 +168,7 @@ class Programme {
   }
 
   get built(): LinearProgramme | null {
-    return this.roomMiB > 0 ? this.lp.built : null
+    return this.freeMiB > 0 ? this.lp.built : null
   }
 
   private isRun(op: Op): boolean {
@@ -192,7 +198,7 @@ class Programme {
     const factors = coverageOf(this.graph, op)
     const { ins } = operandsOf(this.graph, op)
     const readings: Reading[] = []
-    /** Sums of partial gradients may take their inputs one after the other. */
+    /** Sums of partial gradients may read their inputs one after the other. */
     const together: ValueId[] = []
     ins.forEach(({ value, access }, k) => {
       const c = factors[k]
@@ -204,27 +210,27 @@ class Programme {
     return together.length === parts && parts > 0 ? [...readings, { values: together, share: parts }] : readings
   }
 
-  /** Nothing runs when nobody reads it any more, but the first time. */
-  private findUse(): void {
+  /** Sets the last useful interval of each op and value. After its first run, an op is useful only while its results are still read. */
+  private setUseful(): void {
     const { due } = this.barriers
-    const wanted = new Int32Array(this.graph.values.length).fill(-1)
+    const lastReadOf = new Int32Array(this.graph.values.length).fill(-1)
     for (let i = this.graph.ops.length - 1; i >= 0; i--) {
       const op = this.graph.ops[i]!
       if (!this.isRun(op)) continue
-      const reads = op.outs.map((v) => (this.tracked.has(v) ? Math.min(wanted[v]!, this.latest(v)) : -1))
+      const reads = op.outs.map((v) => (this.tracked.has(v) ? Math.min(lastReadOf[v]!, this.latest(v)) : -1))
       const most = Math.max(-1, ...reads)
       this.useful[i] = Math.max(most, due[i]!)
-      for (const v of op.ins) wanted[v] = Math.max(wanted[v]!, this.useful[i]!)
+      for (const v of op.ins) lastReadOf[v] = Math.max(lastReadOf[v]!, this.useful[i]!)
     }
-    for (const [v, t] of this.tracked) t.last = Math.min(wanted[v]!, this.latest(v))
+    for (const [v, t] of this.tracked) t.last = Math.min(lastReadOf[v]!, this.latest(v))
   }
 
-  /** Gradients count as available later on, so that the programme stays small. */
+  /** Returns the last interval in which the programme follows a value. Later, gradients count as available, so that the programme stays small. */
   private latest(v: ValueId): number {
     return this.graph.values[v]!.role === 'gradient' ? this.tracked.get(v)!.first + FOLLOWED : this.last
   }
 
-  /** Readings whose values are all followed in an interval. */
+  /** Returns the readings whose values the programme follows in an interval. */
   private followed(op: Op, i: number): readonly Reading[] {
     return this.readings[op.id]!.filter(({ values }) => values.every((v) => i <= this.tracked.get(v)!.last))
   }
@@ -249,19 +255,19 @@ class Programme {
       }
   }
 
-  /** The parts of a value that are on the device at the start of an interval. */
+  /** Returns the shares of a value on the device at the start of an interval. */
   private held(v: ValueId, i: number, factor = 1): readonly Term[] {
     const t = this.tracked.get(v)!
     return [...term(t.bare[i], factor), ...term(t.copied[i], factor)]
   }
 
-  /** The parts of a value that are copied in or made in an interval. */
+  /** Returns the shares of a value that are copied in or made in an interval. */
   private added(v: ValueId, i: number, factor = 1): readonly Term[] {
     const t = this.tracked.get(v)!
     return [...term(t.into[i], factor), ...(t.maker === undefined ? [] : term(this.runs[t.maker]![i], factor * t.gain))]
   }
 
-  /** An op finds its inputs on the device. It runs once in full before it is due. */
+  /** Adds rows for the runs of an op. Its inputs are on the device, and it runs once in full before it is due. */
   private addRuns(op: Op): void {
     const runs = this.runs[op.id]!
     const first = this.barriers.before[op.id]!
@@ -279,7 +285,7 @@ class Programme {
     if (due > first) for (const reading of this.followed(op, due)) this.addStock(reading, firsts, first, due)
   }
 
-  /** Parts of values that are on the device, but that the first run of an op has not read yet: no part serves it twice. */
+  /** Adds rows for the shares of values that are on the device and that the first run of an op has not read, so that no share counts twice. */
   private addStock({ values, share }: Reading, firsts: Columns, first: number, due: number): void {
     let before: number | undefined
     for (let i = first; i <= due; i++) {
@@ -299,8 +305,8 @@ class Programme {
   }
 
   /**
-   * Distinct parts from an interval on, to the end: of an op, those that run; of a value, those that are copied in. So no part that stays on
-   * the device is read in two intervals in place of two parts.
+   * Adds rows for distinct shares from an interval to the end: for an op, the shares that run; for a value, the shares that are copied in. So a share
+   * that stays on the device cannot count in two intervals as two shares.
    */
   private addWindow(from: number): void {
     const distinct = new Map<OpId, number>()
@@ -324,12 +330,12 @@ class Programme {
         if (firsts.length > 0) this.lp.row([[own, 1], ...firsts])
       }
       for (const { values, share } of this.followed(op, from)) {
-        const there = values.map((v) => this.tracked.get(v)!)
-        if (there.some((t) => t.maker !== undefined && isWhole(t.maker))) continue
+        const tracked = values.map((v) => this.tracked.get(v)!)
+        if (tracked.some((t) => t.maker !== undefined && isWhole(t.maker))) continue
         const have = values.flatMap((v, k) => [
           ...this.held(v, from),
           ...term(loaded.get(v), 1),
-          ...(there[k]!.maker === undefined ? [] : term(distinct.get(there[k]!.maker!), there[k]!.gain)),
+          ...(tracked[k]!.maker === undefined ? [] : term(distinct.get(tracked[k]!.maker!), tracked[k]!.gain)),
         ])
         if (own === undefined) this.lp.row(have, share * this.needed[op.id]!)
         else this.lp.row([...have, [own, -share]])
@@ -337,7 +343,7 @@ class Programme {
     }
   }
 
-  /** The places of a value at the start of each interval follow from the one before it. */
+  /** Adds rows by which the places of a value at the start of each interval follow from the interval before. */
   private addPlaces(t: Tracked): void {
     for (let i = t.first; i <= t.last; i++) {
       if (i > t.first) {
@@ -346,7 +352,7 @@ class Programme {
         if (t.maker === undefined) this.lp.row(copied)
         else this.addMoves(t, t.maker, i, copied)
       }
-      // Only parts that are not on the device are copied in.
+      // Only shares that are not on the device are copied in.
       const loaded = [...term(t.into[i], -1), ...term(t.copied[i], -1)]
       if (t.into[i] !== undefined) this.lp.row([...loaded, ...term(t.away[i], 1)], t.maker === undefined ? -1 : 0)
     }
@@ -390,7 +396,7 @@ class Programme {
       } else this.lp.row([[time, 1], ...outs, ...ins])
       return { group, updating, paramsOut, paramsIn }
     })
-    // Updates, each after the barriers that it needs.
+    // Updates run after the barriers that they need.
     updates.forEach((_, from) => {
       const due = updates.slice(from).reduce((n, ms) => n + ms, 0)
       const later = times.filter(({ group }) => group.some((i) => i >= from))
@@ -400,7 +406,7 @@ class Programme {
           due,
         )
     })
-    // Parameters that are not on the device for the whole step come in and, if updated, go out.
+    // Parameters that are not on the device for the whole step are copied in and, if updated, copied out.
     this.lp.row([...times.map(({ paramsIn }): Term => [paramsIn, 1]), ...term(resident, this.large.read)], this.large.read)
     this.lp.row(
       [...times.map(({ paramsOut }): Term => [paramsOut, 1]), ...term(resident, this.large.written)],
@@ -409,14 +415,14 @@ class Programme {
     this.addMemory(resident)
   }
 
-  /** The device and the lower tier hold no more than they can at the start of each interval. */
+  /** Adds rows for the capacities of the device and of the lower tier at the start of each interval. */
   private addMemory(resident: number | undefined): void {
     const { parts } = this.barriers
     const { read } = this.large
     const all = [...this.tracked.values()]
     for (let i = 1; i <= this.last; i++) {
       const held = all.flatMap((t) => [...term(t.bare[i], -t.mib), ...term(t.copied[i], -t.mib)])
-      this.lp.row([...held, ...term(resident, -parts * read)], -parts * this.roomMiB)
+      this.lp.row([...held, ...term(resident, -parts * read)], -parts * this.freeMiB)
       if (!Number.isFinite(this.tierMiB)) continue
       const away = all.flatMap((t) => term(t.away[i], -t.mib))
       this.lp.row([...away, ...term(resident, parts * read)], parts * (read - this.tierMiB))
@@ -427,7 +433,7 @@ class Programme {
 const term = (column: number | undefined, factor: number): readonly Term[] => (column === undefined ? [] : [[column, factor]])
 const terms = (columns: Columns): readonly Term[] => columns.flatMap((c) => term(c, 1))
 
-/** The optimum bounds the milliseconds of a step; null if parameters that cannot leave exceed the budget. */
+/** Returns the programme, whose optimum bounds the milliseconds of a step; null if parameters that cannot be swapped exceed the budget. */
 export const programmeOf = (graph: Graph, machine: Machine, budgetBytes: number, barriers: Barriers): LinearProgramme | null => {
   const programme = new Programme(graph, machine, budgetBytes / MIB, barriers)
   return programme.built

@@ -1,8 +1,7 @@
-// The gradient pass: forward graph to training graph. Appends losses, the backward pass of each objective, and updates.
-// In: an elaborated step. Out: the training graph, in execution order.
-// Invariant: each parameter and running statistic is updated once a step, right after the last op that touches
-// anything of its update, so gradients do not pile up and nothing reads a weight after its update.
-// Worked example, image -> conv(w) -> mse: conv2d, mse, mse_bwd, conv2d_bwd_weights, sgd.
+// The gradient pass, from the forward graph to the training graph. Appends losses, the backward pass of each objective, and updates. In: an
+// elaborated step. Out: the training graph, in execution order. Invariant: each parameter and running statistic is updated once a step, directly
+// after the last op that touches an operand of its update. So the number of live gradients is small, and no op reads a weight after its update. Worked
+// example, image -> conv(w) -> mse: conv2d, mse, mse_bwd, conv2d_bwd_weights, sgd.
 import { chain, type Either, filterOrElse, left, map, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -23,11 +22,11 @@ export type { Detached, ElaboratedStep, Objective, Term } from './objective'
 export type { Optimizer } from '../ops/optimizer'
 
 export interface TrainingOptions {
-  /** Float type of every value: the machine's. */
+  /** The float type of all values, which the machine sets. */
   readonly dtype?: Float
-  /** How much of a step's statistics enters running means; PyTorch's default is 0.1. */
+  /** The weight of a step's statistics in running means. PyTorch's default is 0.1. */
   readonly normMomentum?: number
-  /** Scales the losses, for activations in f16. */
+  /** True: losses are scaled, for activations in f16. */
   readonly scaled?: boolean
 }
 
@@ -41,10 +40,10 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
-/** The name of an accumulated gradient until the step that takes its mean, as in PyTorch. */
+/** The name of an accumulated gradient until its mean is taken, as in PyTorch. */
 const SUM = 'grad'
 
-/** Means of gradients over steps. */
+/** Returns the means of gradients over steps. */
 const overSteps = (
   b: GraphBuilder,
   gradients: readonly ParameterGradient[],
@@ -60,7 +59,7 @@ const overSteps = (
   return accumulate === 1 ? gradients : gradients.map(mean)
 }
 
-/** Gradients, each within its limits, then all of them shortened alike. */
+/** Returns gradients clipped by value, then by their common norm. */
 const clipped = (
   b: GraphBuilder,
   gradients: readonly ParameterGradient[],
@@ -73,7 +72,10 @@ const clipped = (
   return within.map((g) => withGradient(b, g, 'clip_norm', { most: clipNorm }, squares))
 }
 
-/** `before`, out: if losses are scaled, the value that is 0 if a gradient of an objective so far is not finite. */
+/**
+ * Appends the updates of an objective. With scaled losses, `before` and the result are the value that is 0 if a gradient of the objectives so far is
+ * not finite.
+ */
 const appendUpdates = (
   b: GraphBuilder,
   gradients: readonly ParameterGradient[],
@@ -93,7 +95,7 @@ const appendUpdates = (
   return judged ? [judged.finite] : []
 }
 
-/** The operators' own state from step to step: running statistics. A layer's last op with an update has the layer's statistics. */
+/** Appends the updates of running statistics. If several ops of a layer have one, the last of them has the layer's statistics. */
 const appendStatistics = (
   b: GraphBuilder,
   forward: readonly Op[],
@@ -115,7 +117,7 @@ const appendStatistics = (
     })
 }
 
-/** Update ops move up to right after the last other op that touches one of their operands, and after the update ops that make them. */
+/** Moves each update op directly behind the last other op that touches one of its operands, and behind the update ops that make its operands. */
 const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   const lastTouch = new Map<ValueId, number>()
   const computing = ops.filter((o) => o.phase !== 'update')
@@ -130,7 +132,7 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   return computing.flatMap((op, i) => [op, ...(due.get(i) ?? [])])
 }
 
-/** Ops that count targets or pixels of masks, and the ops of their operands: all follow from fed data alone. */
+/** Returns the ops that count targets or pixels of masks, and the ops of their operands. They depend on fed data only. */
 const countsIn = (b: GraphBuilder, ops: readonly Op[], forward: number): ReadonlySet<Op> => {
   const maker = new Map<ValueId, Op>(ops.flatMap((op) => op.outs.map((v) => [v, op] as const)))
   const isFed = ({ role }: { readonly role: string }): boolean => role === 'input' || role === 'target'
@@ -151,8 +153,9 @@ const countsIn = (b: GraphBuilder, ops: readonly Op[], forward: number): Readonl
 }
 
 /**
- * Each loss, with its own sources, right after its operands: its gradient then begins at the first need of the backward pass, not before. Counts of
- * targets and of masks come before all else: nothing is tiled across a count, which would separate a loss from its operands.
+ * Moves each loss, with its own inputs, directly behind its operands. The backward pass visits ops in reverse, so it computes the loss's gradient
+ * directly before the first reader. Counts of targets and of masks are first: no loop is tiled across a count, so a count would separate a loss from
+ * its operands.
  */
 const withEarlyLosses = (b: GraphBuilder, forward: number): readonly Op[] => {
   const ops = [...b.written]
@@ -169,7 +172,7 @@ const withEarlyLosses = (b: GraphBuilder, forward: number): readonly Op[] => {
     .map(({ op }) => op)
 }
 
-/** The calls of a loss, one after the other; the last is the loss. */
+/** Appends the calls of a loss, one after the other, and returns the last, which is the loss. */
 const appendCalls = (
   b: GraphBuilder,
   layer: string,
@@ -208,7 +211,7 @@ const appendTerm =
       }),
     )
 
-/** The losses of each objective, in order. */
+/** Appends the losses of each objective, in order. */
 const appendLosses = (
   b: GraphBuilder,
   forward: Graph,
@@ -252,7 +255,7 @@ const finish = (
             scale: scalings[k]?.scale,
           }),
           filterOrElse(
-            (found) => found.length > 0,
+            (gradients) => gradients.length > 0,
             (): GraphError => ({
               tag: 'NothingToTrain',
               layer: forward.ops.find((op) => op.outs.includes(o.terms[0]!.of))!.layer,
@@ -262,7 +265,9 @@ const finish = (
       return pipe(
         objectives,
         traverseReadonlyArrayWithIndex(gradients),
-        map((found) => ordered(b, ops, forward, objectives, { found, scalings, normMomentum: options.normMomentum ?? 0.1 })),
+        map((all) =>
+          ordered(b, ops, forward, objectives, { gradients: all, scalings, normMomentum: options.normMomentum ?? 0.1 }),
+        ),
       )
     }),
   )
@@ -270,34 +275,34 @@ const finish = (
 
 /** The gradients of each objective, and its loss scale, if it has one. */
 interface Differentiated {
-  readonly found: readonly (readonly ParameterGradient[])[]
+  readonly gradients: readonly (readonly ParameterGradient[])[]
   readonly scalings: readonly Scaling[]
   readonly normMomentum: number
 }
 
-/** The updates behind the backward passes, and the graph in its order. */
+/** Appends the updates and returns the graph in its order. */
 const ordered = (
   b: GraphBuilder,
   ops: readonly Op[],
   forward: Graph,
   objectives: readonly Objective[],
-  { found, scalings, normMomentum }: Differentiated,
+  { gradients, scalings, normMomentum }: Differentiated,
 ): Graph => {
   let finite: readonly Ref[] = []
-  for (const [k, o] of objectives.entries()) finite = appendUpdates(b, found[k]!, o, scalings[k], finite)
+  for (const [k, o] of objectives.entries()) finite = appendUpdates(b, gradients[k]!, o, scalings[k], finite)
   const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
   appendStatistics(b, forward.ops, states, normMomentum, finite)
   const later = b.written.slice(ops.length)
   return inOrder(b, withEarlyUpdates([...ops, ...later]))
 }
 
-/** Ops that are there in another order. */
+/** Builds the graph with its ops in this order. */
 const inOrder = (b: GraphBuilder, ops: readonly Op[]): Graph => {
   const position = new Map(b.written.map((op, i) => [op, i]))
   return b.build(ops.map((op) => position.get(op)!))
 }
 
-/** A forward graph with its losses and no backward pass: for metrics on data without learning. */
+/** Returns a forward graph with its losses and no backward pass, for metrics on data without training. */
 export const measuring = (
   { graph, objectives }: ElaboratedStep,
   { dtype = 'f32' }: TrainingOptions = {},
@@ -309,7 +314,7 @@ export const measuring = (
   )
 }
 
-/** The target of a loss is a value of the forward graph, fed or computed. */
+/** Returns the training graph of a step. The target of a loss is a value of the forward graph, fed or computed. */
 export const training = (step: ElaboratedStep, options: TrainingOptions = {}): Either<GraphError, Graph> =>
   pipe(
     checkedObjectives(step.graph, step.objectives),

@@ -1,5 +1,5 @@
-// A step before its gradients: a forward graph, and objectives with parameters and optimizers of their own. In: nothing. Out: the types, and a check
-// of a list of objectives. All objectives are measured on the weights at the start of the step; their updates follow, in order.
+// A step before its gradients: a forward graph, and objectives with their parameters and optimizers. In: nothing. Out: the types, and a check of a
+// list of objectives. All objectives are measured on the weights at the start of the step. Their updates follow, in order.
 import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -9,16 +9,16 @@ import type { Optimizer } from '../ops/optimizer'
 import type { Updates } from '../ops/updates'
 import { checkedOptimizer } from './optimizer'
 
-/** weight * loss(of, to). */
+/** A term of an objective: weight * loss(of, to). */
 export interface Term {
   /** The reported name of the loss. */
   readonly name: string
   readonly loss: Loss
   readonly of: ValueId
-  /** A computed or fed value, or a number that stands for every element of one. */
+  /** A computed or fed value, or a number that replaces each element of one. */
   readonly to: { readonly value: ValueId; readonly detached: boolean } | { readonly constant: number }
   readonly weight: number
-  /** 1 for the pixels that count and 0 for the others; without it, all count. */
+  /** 1 for the pixels that count and 0 for the others. Without a mask, all pixels count. */
   readonly mask?: ValueId
 }
 
@@ -31,7 +31,7 @@ export interface Objective {
   readonly terms: readonly Term[]
 }
 
-/** The op that makes `reader` takes `input` as a constant. */
+/** The op that makes `reader` reads `input` as a constant. */
 export interface Detached {
   readonly reader: ValueId
   readonly input: ValueId
@@ -44,7 +44,7 @@ export interface ElaboratedStep {
   readonly detached: readonly Detached[]
 }
 
-/** The same step for another graph, whose values have other numbers. */
+/** Returns the same step for another graph, where `at` maps the values. */
 export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => ValueId): ElaboratedStep => ({
   graph,
   objectives: s.objectives.map((o) => ({
@@ -60,7 +60,7 @@ export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => 
   detached: s.detached.map((d) => ({ reader: at(d.reader), input: at(d.input) })),
 })
 
-/** The inputs of losses, their masks, the outputs, and both ends of the edges at which gradients end. */
+/** Returns the values that passes must keep: inputs of losses, masks, outputs, and both ends of the edges where gradients end. */
 export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
   new Set([
     ...s.objectives.flatMap((o) =>
@@ -96,7 +96,7 @@ const checkedTerm =
       }),
     )
 
-/** A name that none of these has had. */
+/** Adds a new name, or returns an error if the name is not new. */
 const newIn = (names: Set<string>, name: string, role: string): Either<GraphError, unknown> =>
   names.has(name) ? left({ tag: 'DuplicateName', name, role }) : right(names.add(name))
 

@@ -1,5 +1,5 @@
 // The ops of an optimizer in the training graph. In: an optimizer, a parameter and its gradient. Out: the states of each parameter and its update op;
-// or an error of its options in words. All facts of a kind are in its entry.
+// or the error of an option. The entry of a kind has all facts about it.
 import { type Either, left, right, tap, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
@@ -19,7 +19,7 @@ import {
 } from '../ops/optimizer'
 import type { Updates } from '../ops/updates'
 
-/** The additions of an optimizer for each parameter: states, and one op over weight, gradient, states. */
+/** The additions of an optimizer for each parameter: states, and one op over weight, gradient and states. */
 export interface UpdateRule {
   readonly kind: string
   readonly attrs: AnyAttrs

@@ -1,6 +1,6 @@
-// The loss scale in a training graph (ops/scaling.ts). In: a builder, the gradients of an objective. Out: the gradients over the scale, and the number
-// of the update. It is 0 if one of them is not finite. Invariant: nothing is updated before all gradients of the objective are there. Worked example,
-// two weights: [dw1, square_sum, dw2, square_sum, adjust_scale, unscale(dw1), sgd_scaled(w1), unscale(dw2), sgd_scaled(w2)].
+// The loss scale in a training graph (ops/scaling.ts). In: a builder, the gradients of an objective. Out: the gradients divided by the scale, and the
+// number of the update, which is 0 if a gradient is not finite. Invariant: no update runs before all gradients of the objective are complete. Worked
+// example, two weights: [dw1, square_sum, dw2, square_sum, adjust_scale, unscale(dw1), sgd_scaled(w1), unscale(dw2), sgd_scaled(w2)].
 import type { GraphBuilder } from '../graph/builder'
 import type { Ref } from '../ops/op'
 import { adjustScale, COUNTS, FIRST_SCALE, GROWTH_INTERVAL, unscale } from '../ops/scaling'
@@ -20,11 +20,11 @@ export const scalingOf = (b: GraphBuilder, suffix: string): Scaling => ({
   counts: b.state(`${SCALE_STATE}.counts${suffix}`, [COUNTS.length], { dist: 'constant', a: 0 }),
 })
 
-/** Gradients over their scale, and the number of their update. */
+/** Gradients divided by their scale, and the number of their update. */
 export interface Unscaled {
   readonly gradients: readonly ParameterGradient[]
   readonly updates: Ref
-  /** 0 if these gradients, or those of an objective before, are not finite. */
+  /** 0 if these gradients, or those of an earlier objective, are not finite. */
   readonly finite: Ref
 }
 

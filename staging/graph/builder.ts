@@ -1,6 +1,6 @@
-// Graphs under construction: leaves are declared, ops appended with their shape rule run at once.
-// In: names, shapes, kinds, attributes. Out: an immutable Graph in written order, or the first GraphError.
-// Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
+// Graphs under construction: leaves are declared, and ops are appended with a check of their shapes. In: names, shapes, kinds, attributes. Out: an
+// immutable Graph in written order, or the first GraphError. Invariant: a Ref is the value's id and never changes; an op that reads an illegal leaf
+// fails with the error of the leaf.
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
@@ -36,7 +36,7 @@ const WHOLE_OUTPUT: Readonly<Record<Phase, ValueRole>> = {
 
 export interface OpPlace {
   readonly phase?: Phase
-  /** Output shapes where they do not follow from the inputs. */
+  /** Output shapes that do not follow from the inputs. */
   readonly given?: readonly Sizes[]
 }
 
@@ -52,7 +52,7 @@ export class GraphBuilder {
     readonly dtype: Float = 'f32',
   ) {}
 
-  /** Goes on from a finished graph, with `dtype` as its float type. */
+  /** Continues a finished graph, with `dtype` as its float type. */
   static extending(graph: Graph, dtype: Float): GraphBuilder {
     const b = new GraphBuilder(graph.name, dtype)
     for (const v of graph.values) {
@@ -76,7 +76,7 @@ export class GraphBuilder {
     return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init })
   }
 
-  /** Within `make`, a parameter or state that is declared again is the one that is there: a network that is used again. */
+  /** Runs `make`. Within it, a declaration of an existing parameter or state returns the existing one, so a network can be used several times. */
   sharing<T>(make: () => T): T {
     const before = this.shares
     this.shares = true
@@ -98,17 +98,17 @@ export class GraphBuilder {
   ref(id: ValueId): Ref {
     return this.value(id as Ref).id as Ref
   }
-  /** A leaf, or its error: if no op of the graph reads it, no other check reports it. */
+  /** Returns a leaf, or its error. If no op of the graph reads the leaf, no other check reports the error. */
   checked(leaf: Ref): Either<GraphError, Ref> {
     const fault = this.faults.get(leaf)
     return fault ? left(fault) : right(leaf)
   }
-  /** Ops so far, in order. */
+  /** The ops so far, in order. */
   get written(): readonly Op[] {
     return this.ops
   }
 
-  /** Appends an op; gives its outputs. Outputs are named for the layer (and the operand, when it is no activation). */
+  /** Appends an op and returns its outputs. Outputs have the name of the layer, with the name of the operand if it is no activation. */
   op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string, place: OpPlace = {}): Either<GraphError, Ref[]> {
     const faulty = ins.find((r) => this.faults.has(r))
     if (faulty !== undefined) return left(this.faults.get(faulty)!)
@@ -116,26 +116,26 @@ export class GraphBuilder {
     return map((op: CheckedOp) => this.append(op, ins, layer, place.phase ?? 'forward'))(checkOp(request))
   }
 
-  /** The same of an op of one output. */
+  /** Appends an op with one output and returns the output. */
   one(...request: Parameters<GraphBuilder['op']>): Either<GraphError, Ref> {
     return map((outs: readonly Ref[]) => outs[0]!)(this.op(...request))
   }
 
-  /** Notes the value of a gradient. */
+  /** Records the value that a gradient belongs to, and names the gradient. */
   markGradient(gradient: Ref, of: Ref, name: string): void {
     const v = this.values[gradient]!
     v.gradOf = of
     v.name = name
   }
 
-  /** A value that leaves the step, under a name of its own. */
+  /** Makes a value an output of the step, with a name of its own. */
   markOutput(r: Ref, name: string): void {
     const v = this.values[r]!
     v.role = 'output'
     v.name = name
   }
 
-  /** Ops of parameters alone come first: among layers, they would part tiles. */
+  /** Returns the order with ops of parameters alone first. Between layers, they would separate tiles. */
   private weightsFirst(): readonly number[] {
     const order = [...this.ops.keys()]
     const isFirst = (i: number): boolean => isOfParameters(this.values, this.ops[i]!)
@@ -144,8 +144,8 @@ export class GraphBuilder {
   }
 
   /**
-   * The graph; ops in the order given, by default as written, those of parameters alone first. Faulty leaves that no op read
-   * are broken invariants.
+   * Returns the graph, with ops in the given order. The default is the written order, with ops of parameters alone first. A faulty leaf that no op
+   * read is a broken invariant.
    */
   build(order: readonly number[] = this.weightsFirst()): Graph {
     for (const fault of this.faults.values()) throw new Error(renderError(fault))
@@ -179,7 +179,7 @@ export class GraphBuilder {
     )
     const outs = c.outs.map((shape, i) => {
       const o = c.def.outs[i]!
-      // Statistics are small and kept, both those of an image (data) and of the batch (whole).
+      // All statistics are small and kept, both those of an image (data) and those of the batch (whole).
       const data = o.role === 'data' && o.merge !== 'moments'
       const id = this.values.length
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]

@@ -1,4 +1,4 @@
-// Checks an op of the table with these operands: counts, roles, element types, attributes, shapes. In: kind, attributes, operand values. Out: the
+// Checks an op of the table with its operands: counts, roles, element types, attributes, shapes. In: kind, attributes, operand values. Out: the
 // entry, its attributes in wire order and its output shapes, or a GraphError. Invariant: builder and codec both call it, so built and decoded graphs
 // obey the same rules.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
@@ -26,7 +26,7 @@ export interface OpRequest {
   readonly layer: string
   readonly attrs: AnyAttrs
   readonly ins: readonly Value[]
-  /** Output shapes: due where the op table says `outputsGiven`. */
+  /** Output shapes, required if the op table says `outputsGiven`. */
   readonly given: readonly Sizes[]
 }
 
@@ -39,7 +39,7 @@ export interface CheckedOp {
 const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient', 'loss']
 const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'output', 'gradient', 'stat']
 const OVERWRITABLE: readonly ValueRole[] = PERSISTENT_ROLES
-/** A part that a rank took of a weight, too: it is put back (graph/ranks.ts). */
+/** An update may also overwrite a part that a rank took of a weight: the part is written back (graph/ranks.ts). */
 const PARTS: readonly ValueRole[] = [...OVERWRITABLE, 'stat']
 
 const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [
@@ -53,7 +53,7 @@ const countText = ([least, most]: readonly [number, number]): string =>
 const rolesFor = (d: OpDef, o: OperandDef, i: number, { part }: Value): readonly ValueRole[] =>
   d.mutates?.includes(i) ? (part ? PARTS : OVERWRITABLE) : o.role === 'whole' ? WHOLE_ROLES : DATA_ROLES
 
-/** An operand of a role and a type that the entry takes, stored as a call with such operands has it. */
+/** Returns a function that checks the role, the rank and the stored type of an operand. */
 const checkedOperand =
   (r: OpRequest, d: OpDef, half = halfOf(r.ins)) =>
   (i: number, v: Value): Either<GraphError, Value> => {
@@ -84,17 +84,17 @@ const STORED: Readonly<Record<Exclude<Element, 'weight'>, readonly DType[]>> = {
 }
 const storedTypes = (e: Element, laid: boolean): readonly DType[] => STORED[e === 'weight' ? (laid ? 'laid' : 'real') : e]
 
-/** The 16-bit type of the activations of a call with these operands, or undefined. */
+/** Returns the 16-bit type of the activations of a call with these operands, or undefined. */
 export const halfOf = (values: readonly { readonly dtype: DType }[]): Half | undefined => {
   for (const { dtype } of values) if (isHalf(dtype)) return dtype
   return undefined
 }
 
-/** The 16-bit type of an op: its inputs tell, or, if all of them have the float type anyhow, its outputs. */
+/** Returns the 16-bit type of an op. Its inputs decide; if they all have the float type in each case, its outputs decide. */
 export const halfOfOp = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): Half | undefined =>
   d.half !== undefined && d.half !== 'may' ? d.half : halfOf(inputElements(d, ins.length).includes('either') ? ins : outs)
 
-/** The stored types of an op's results, in a graph that computes in `float`. */
+/** Returns the stored types of an op's results in a graph that computes in `float`. */
 export const outputTypes = (d: OpDef, half: Half | undefined, float: Float): readonly DType[] =>
   d.outs.map((o) => {
     const stored = storedAs(d, o, half)
@@ -142,7 +142,7 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
   return isLeft(outs) ? left(invalid(outs.left)) : right({ def, attrs: inWireOrder(def, attrs), outs: outs.right })
 }
 
-/** A value that is legal by itself. */
+/** Returns a value if its name, shape and initial value are legal. */
 export const checkedValue = (v: Pick<Value, 'name' | 'role' | 'shape' | 'init'>): Either<GraphError, typeof v> => {
   const wrong = (reason: string, legal: string): Either<GraphError, never> =>
     left({ tag: 'ValueInvalid', name: v.name, reason, legal })
@@ -152,7 +152,7 @@ export const checkedValue = (v: Pick<Value, 'name' | 'role' | 'shape' | 'init'>)
   if (v.shape.length < (isImage ? 4 : 1) || v.shape.length > 4)
     return misshapen(isImage ? 'a shape [B,C,H,W]' : 'a shape of 1 to 4 dimensions')
   if (!v.shape.every((d) => Number.isSafeInteger(d) && d > 0)) return misshapen('a whole number of 1 or more in each dimension')
-  // Byte counts, too, must be exact: eight bytes an element at most.
+  // Byte counts must be exact, too. An element has at most eight bytes.
   if (v.shape.reduce((n, d) => n * d, 8) > Number.MAX_SAFE_INTEGER) return misshapen('at most 2^50 elements')
   return v.init && !Number.isFinite(v.init.a) ? wrong(`its start value is ${v.init.a}`, 'a finite number') : right(v)
 }

@@ -1,6 +1,6 @@
-// Graphs from untrusted files: an io-ts codec whose decoding refuses, with the place and the reason, anything that the
-// builder could not have made: ids out of range, unknown operators, wrong attributes or shapes, reads before writes.
-// In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat. Unknown fields are dropped.
+// Graphs from untrusted files. The io-ts codec refuses any graph that the builder cannot make: ids out of range, unknown operators, wrong attributes
+// or shapes, reads before writes. In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat with the place and the reason. Unknown fields
+// are dropped.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -59,7 +59,7 @@ const structure = record(
     shard: names(['optimizer', 'gradients'] as const),
     alone: list(count),
     bands: record({ at: count, of: wholeFrom(2) }),
-    /** The graph of a step with weights in parts follows from that with whole ones. */
+    /** For weights in parts: the number of parts of each. The graph with parts follows from the whole graph and these numbers. */
     parts: t.record(t.string, wholeFrom(2)),
   },
 )
@@ -92,7 +92,10 @@ const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the shapes of the gradient '${v.name}' and of '${of.name}' differ`)
 }
 
-/** Class labels and results on whole numbers are i32; fed values may be bytes; these, layers' results and laid weights may be halves. */
+/**
+ * Returns the legal types of a value. Class labels and results on whole numbers are i32. Inputs may be bytes. Inputs, layers' results and laid
+ * weights may be halves.
+ */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
   v.role === 'target'
     ? [float, 'i32']
@@ -107,7 +110,7 @@ const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonl
 const checkedValues = (g: Graph): Either<Fault, unknown> => {
   const integers = new Set(g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.dtype === 'i32')))
   const float = floatOf(g)
-  /** The first of each name. */
+  /** The first leaf of each name. */
   const leaves = new Map([...g.values.filter(isLeaf)].reverse().map((v) => [v.name, v]))
   const typed = (v: Value): Either<string, Value> => {
     const types = typesOf(v, float, integers)
@@ -129,15 +132,15 @@ const checkedValues = (g: Graph): Either<Fault, unknown> => {
   )
 }
 
-/** An op's result has the shape, type and role of the op table. */
-const asGiven = (v: Value, def: OperandDef, shape: readonly number[], type: DType): Either<string, Value> => {
+/** Checks that an op's result has the shape, type and role of the op table. */
+const checkedResult = (v: Value, def: OperandDef, shape: readonly number[], type: DType): Either<string, Value> => {
   if (!sameShape(v.shape, shape)) return E.left(`'${v.name}' has shape ${shapeText(v.shape)}; allowed: ${shapeText(shape)}`)
   if (v.dtype !== type) return E.left(`'${v.name}' is ${v.dtype}; allowed: ${type}`)
   const roles = def.role === 'data' && def.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
   return roles.includes(v.role) ? E.right(v) : E.left(`'${v.name}' has role ${v.role}; allowed: ${roles.join(', ')}`)
 }
 
-/** Walks the ops in order; knows which values are there and which are overwritten by then. */
+/** Checks the ops in order. It records the values that are computed and those that are overwritten so far. */
 class Walk {
   private readonly written = new Set<number>()
   private readonly overwritten = new Set<number>()
@@ -148,14 +151,14 @@ class Walk {
     for (const v of g.values) if (isLeaf(v)) this.written.add(v.id)
   }
 
-  /** An op after those before it. */
-  op(i: number, op: Op): Either<Fault, unknown> {
+  /** Checks an op after those before it. */
+  checkNext(i: number, op: Op): Either<Fault, unknown> {
     return pipe(
       numbered(op, i),
-      E.chain(() => E.traverseReadonlyArrayWithIndex((k, v: ValueId) => this.read(v, putsPart(op, k)))(op.ins)),
+      E.chain(() => E.traverseReadonlyArrayWithIndex((k, v: ValueId) => this.checkRead(v, putsPart(op, k)))(op.ins)),
       E.bindTo('ins'),
-      E.bind('outs', () => E.traverseArray((v: ValueId) => this.made(v))(op.outs)),
-      E.chain(({ ins, outs }) => this.applied(op, ins, outs)),
+      E.bind('outs', () => E.traverseArray((v: ValueId) => this.checkWritten(v))(op.outs)),
+      E.chain(({ ins, outs }) => this.checkResults(op, ins, outs)),
       E.mapLeft(faultAt(`ops[${i}]`)),
     )
   }
@@ -164,7 +167,7 @@ class Walk {
     return E.fromNullable(`it ${does} value ${v}; allowed: 0 to ${this.g.values.length - 1}`)(this.g.values[v])
   }
 
-  private read(v: ValueId, updated: boolean): Either<string, Value> {
+  private checkRead(v: ValueId, updated: boolean): Either<string, Value> {
     return pipe(
       this.named(v, 'reads'),
       E.filterOrElse(
@@ -178,7 +181,7 @@ class Walk {
     )
   }
 
-  private made(v: ValueId): Either<string, Value> {
+  private checkWritten(v: ValueId): Either<string, Value> {
     return pipe(
       this.named(v, 'writes'),
       E.filterOrElse(
@@ -189,8 +192,8 @@ class Walk {
     )
   }
 
-  /** Roles, types and shapes of its results are those of the op table. */
-  private applied(op: Op, ins: readonly Value[], outs: readonly Value[]): Either<string, unknown> {
+  /** Checks that the roles, types and shapes of the results are those of the op table. */
+  private checkResults(op: Op, ins: readonly Value[], outs: readonly Value[]): Either<string, unknown> {
     return pipe(
       checkOp({ ...op, ins, given: outs.map((v) => v.shape) }),
       E.mapLeft(renderError),
@@ -201,7 +204,7 @@ class Walk {
       E.tap(({ def, outs: shapes }) => {
         const types = outputTypes(def, halfOfOp(def, ins, outs), this.float)
         return E.traverseReadonlyArrayWithIndex((i, v: Value) =>
-          asGiven(v, outputDef(def, i), shapes[i]!, types[Math.min(i, types.length - 1)]!),
+          checkedResult(v, outputDef(def, i), shapes[i]!, types[Math.min(i, types.length - 1)]!),
         )(outs)
       }),
       E.filterOrElse(
@@ -212,8 +215,8 @@ class Walk {
     )
   }
 
-  /** What nothing computes. */
-  ended(): Either<Fault, unknown> {
+  /** Checks that each value is computed by an op or is a leaf. */
+  checkAllComputed(): Either<Fault, unknown> {
     const orphan = this.g.values.find((v) => !this.written.has(v.id))
     const words = orphan && `no operator computes '${orphan.name}' of role ${orphan.role}`
     return words === undefined ? E.right(this.g) : E.left(faultAt(`values[${orphan!.id}]`)(words))
@@ -229,14 +232,14 @@ const checkedRanks = (g: Graph): Either<Fault, unknown> =>
     ),
   )
 
-/** The op table's rules are about shapes in the whole batch. */
+/** Checks a graph. The rules of the op table are about shapes in the whole batch. */
 export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
   const whole = inWholeShapes(g)
   const walk = new Walk(whole)
   return pipe(
     checkedValues(whole),
-    E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.op(i, op))(whole.ops)),
-    E.chain(() => walk.ended()),
+    E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.checkNext(i, op))(whole.ops)),
+    E.chain(() => walk.checkAllComputed()),
     E.chain(() => checkedRanks(g)),
     E.map(() => g),
   )
@@ -244,7 +247,7 @@ export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
 
 // ---------------------------------------------------------------- the codec
 
-/** A graph, or why not, in words that say where. */
+/** Returns a graph, or the reason why it is illegal, with its place. */
 export const decodeGraph = (u: unknown): Either<GraphError, Graph> =>
   pipe(
     structure.decode(u),
@@ -257,11 +260,11 @@ const split =
   (g: Graph): Either<GraphError, Graph> =>
     E.fromNullable<GraphError>(faultAt('parts')('a weight is missing, or has no such number of parts'))(weightsInParts(g, parts))
 
-/** A graph as files have it. */
+/** Returns a graph in the form of files. */
 export const filedGraph = ({ inParts, ...g }: Graph): Graph & { readonly parts?: Counts } =>
   inParts ? { ...inParts.whole, parts: inParts.counts } : g
 
-/** The same as an io-ts codec, to stand inside others (plan files). */
+/** The same as an io-ts codec, for use inside others (plan files). */
 export const graphCodec: t.Type<Graph, Graph, unknown> = new t.Type<Graph, Graph, unknown>(
   'Graph',
   (u): u is Graph => E.isRight(decodeGraph(u)),

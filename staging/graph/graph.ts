@@ -1,5 +1,5 @@
-// The graph: values and ops in SSA form, in execution order. The forward graph holds phase 'forward' only; the
-// training graph (grad/) adds loss, backward and update. Immutable; ids are indices into `values` and `ops`.
+// The graph: values and ops in SSA form, in execution order. A forward graph has only ops of phase 'forward'. The training graph (grad/) adds loss,
+// backward and update. Graphs are immutable; ids are indices into `values` and `ops`.
 import { mapped } from '../core/mapped'
 import type { AnyAttrs } from '../ops/op'
 import type { TrainedBy } from '../ops/updates'
@@ -9,8 +9,8 @@ export type OpId = number
 
 /**
  * param   trained weights                      state   optimizer moments, running statistics: kept between steps
- * input   what a step is fed (image)           target  what the loss compares with
- * loss    what a step is asked for: a number   output  and what a prediction is: handed out as it is made, band by band
+ * input   fed values (images)                  target  fed values that the loss compares with
+ * loss    the result of training: a number     output  the result of prediction: copied to the caller as it is made, band by band
  * activation / gradient / stat: computed within the step (stat: small per-channel statistics)
  */
 export const PERSISTENT_ROLES = ['param', 'state'] as const
@@ -20,15 +20,15 @@ export const RESULT_ROLES = ['loss', 'output'] as const
 export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, ...RESULT_ROLES] as const
 export const ROLES = [...BOUND_ROLES, 'activation', 'gradient', 'stat'] as const
 export type ValueRole = (typeof ROLES)[number]
-/** The computing type of a graph: the stored type of parameters, statistics, sums and losses, and of activations unless they are halves. */
+/** The computing type of a graph. Parameters, statistics, sums and losses are stored in it, and so are activations unless they are halves. */
 export const FLOATS = ['f32', 'f64'] as const
 export type Float = (typeof FLOATS)[number]
-/** In the order of their numbers on the tape. */
+/** The element types, in the order of their numbers on the tape. */
 export const DTYPES = [...FLOATS, 'i32', 'bf16', 'u8', 'f16'] as const
 export type DType = (typeof DTYPES)[number]
 export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2, u8: 1, f16: 2 }
 
-/** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
+/** The initial values of a parameter or state: uniform in [-a, a], normal with deviation a, or the constant a. */
 export const DISTRIBUTIONS = ['uniform', 'normal', 'constant'] as const
 export interface Init {
   readonly dist: (typeof DISTRIBUTIONS)[number]
@@ -37,18 +37,18 @@ export interface Init {
 
 export interface Value {
   readonly id: ValueId
-  /** Parameters and state: PyTorch's name ('features.0.weight'); others: the layer's, for people. */
+  /** Parameters and state: PyTorch's name ('features.0.weight'). Others: the layer's name, for people. */
   readonly name: string
   readonly role: ValueRole
   /** Activations and their gradients: [B,C,H,W] (stored channels-last); parameters: PyTorch's shape, stored dense. */
   readonly shape: readonly number[]
   readonly dtype: DType
   readonly init?: Init
-  /** For a gradient: the value that it is the gradient of. */
+  /** For a gradient: the value that it belongs to. */
   readonly gradOf?: ValueId
-  /** If several ranks have rows of it: those of this one begin at `from` of the `of` rows of the whole (graph/bands.ts). */
+  /** If ranks divide its rows: this rank's rows begin at `from` of the `of` rows of the whole (graph/bands.ts). */
   readonly rows?: { readonly from: number; readonly of: number }
-  /** If several ranks have a part of it each: the shape of the whole (graph/ranks.ts). */
+  /** If each of several ranks has a part of it: the shape of the whole (graph/ranks.ts). */
   readonly part?: readonly number[]
   /** For rows of a parameter or state: the name of the whole, and the index of their first element in it (graph/weightparts.ts). */
   readonly cut?: { readonly of: string; readonly first: number }
@@ -74,44 +74,44 @@ export interface Graph {
   readonly ops: readonly Op[]
   /** The optimizers of a model with more than one, because ops do not have the users' options. */
   readonly trainedBy?: TrainedBy
-  /** How many share the batch, where several do: shapes are those of one's share (graph/ranks.ts). */
+  /** The number of ranks that share the batch, if there are several. Shapes are those of one rank's share (graph/ranks.ts). */
   readonly ranks?: number
-  /** Norms of batches are of each rank's share, not of the whole batch. */
+  /** Set if each rank computes batch norms over its share, not over the whole batch. */
   readonly norms?: 'local'
-  /** The divided values of parameters that ranks update in parts: the optimizer's state, or sums of gradients, too. */
+  /** The values that ranks divide when they update parameters in parts: the optimizer's state, or also the sums of gradients. */
   readonly shard?: 'optimizer' | 'gradients'
-  /** The operators of one process in its order, where ranks run them in another (grad/rewrite/ranks.ts). */
+  /** The operators of one process in its order, if ranks run them in another order (grad/rewrite/ranks.ts). */
   readonly alone?: readonly OpId[]
-  /** How many bands of rows images are cut into, each of them a rank's, and which of them this is. */
+  /** The number of bands of rows that images are cut into, one per rank, and the band of this rank. */
   readonly bands?: { readonly at: number; readonly of: number }
-  /** For a step with weights in parts: the step with whole weights, and the number of parts of each (graph/weightparts.ts). */
+  /** For a step with weights in parts: the step with whole weights, and the number of parts of each weight (graph/weightparts.ts). */
   readonly inParts?: { readonly whole: Graph; readonly counts: Readonly<Record<string, number>> }
 }
 
-const itself = <T>(item: T): T => item
+const identity = <T>(item: T): T => item
 
 /**
- * The same graph with few shapes of objects among its values, ops and attributes, and lists of one kind. V8 gives each object that spreads others and
- * then grows a shape of its own, and a reader of many shapes is slow.
+ * Returns the same graph with few object shapes among its values, ops and attributes, and with lists of one kind. V8 gives a separate shape to each
+ * object that is made by spreading and then grows, and code that reads objects of many shapes is slow.
  */
-export const madeAlike = (g: Graph): Graph => ({
+export const withFewObjectShapes = (g: Graph): Graph => ({
   ...g,
   values: mapped(g.values, ({ id, name, role, shape, dtype, ...more }) => ({
     id,
     name,
     role,
-    shape: mapped(shape, itself),
+    shape: mapped(shape, identity),
     dtype,
     ...more,
   })),
   ops: mapped(g.ops, ({ id, kind, layer, phase, attrs, ins, outs }) => {
     const own: Record<string, number> = {}
     for (const name in attrs) own[name] = attrs[name]!
-    return { id, kind, layer, phase, attrs: own, ins: mapped(ins, itself), outs: mapped(outs, itself) }
+    return { id, kind, layer, phase, attrs: own, ins: mapped(ins, identity), outs: mapped(outs, identity) }
   }),
 })
 
-/** The computing type of a graph: the first type that is neither a label's, nor a half, nor that of bytes. */
+/** Returns the computing type of a graph: the first f32 or f64 among the types of its values. */
 export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
@@ -120,24 +120,24 @@ export const valueBytes = ({ shape, dtype }: Value): number => {
   for (let d = 0; d < shape.length; d++) bytes *= shape[d]!
   return bytes
 }
-const isOne =
+const hasRoleIn =
   (list: readonly string[]) =>
   (v: Value): boolean =>
     list.includes(v.role)
-export const isPersistent = isOne(PERSISTENT_ROLES)
-/** Returns true for a parameter, its state, or the gradient of it or of a standardised weight. */
+export const isPersistent = hasRoleIn(PERSISTENT_ROLES)
+/** Returns true for a parameter, its state, or the gradient of a parameter or of a standardised weight. */
 export const isOfWeight = (g: Graph, v: Value): boolean =>
   isPersistent(v) || (v.gradOf !== undefined && (isPersistent(g.values[v.gradOf]!) || isLaid(g.values[v.gradOf]!)))
-/** Returns true for a laid-out or standardised weight of convolutions: it is no parameter (ops/layout.ts), and has the layout of activations. */
+/** Returns true for a laid-out or standardised weight of convolutions. It is no parameter (ops/layout.ts), and has the layout of activations. */
 export const isLaid = (v: Value): boolean => v.role === 'stat' && v.shape.length === 4
-/** Returns true for an op of the forward pass that reads parameters alone: it stands before all layers. */
+/** Returns true for an op of the forward pass that reads parameters only. Such ops run before all layers. */
 export const isOfParameters = (values: readonly Pick<Value, 'role'>[], { ins, phase }: Pick<Op, 'ins' | 'phase'>): boolean =>
   phase === 'forward' && ins.length > 0 && ins.every((v) => values[v]!.role === 'param')
-/** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
-export const isFed = isOne(FED_ROLES)
-/** Returns true if it is fed bytes, which it converts to numbers itself. */
-export const takesBytes = (g: Graph): boolean => g.values.some((v) => v.dtype === 'u8')
-/** Returns true for a purpose of the step: it is needed without a reader. */
-export const isResult = isOne(RESULT_ROLES)
-/** Returns true if a graph trains: one that only predicts has only forward ops. */
+/** Returns true for values that the data source fills at each step. Their bytes are never written back. */
+export const isFed = hasRoleIn(FED_ROLES)
+/** Returns true if a graph has inputs of bytes, which it converts to numbers itself. */
+export const readsBytes = (g: Graph): boolean => g.values.some((v) => v.dtype === 'u8')
+/** Returns true for a result of the step, which is needed without a reader. */
+export const isResult = hasRoleIn(RESULT_ROLES)
+/** Returns true if a graph trains. A graph that only predicts has only forward ops. */
 export const trains = (g: Graph): boolean => g.ops.some((op) => op.phase === 'backward' || op.phase === 'update')

@@ -1,7 +1,7 @@
-// A step with laid-out weights of convolutions (ops/layout.ts). In: a graph, and some of its parameters. Out: the same step, which lays them out
-// first of all; and back. Invariant: the computation is the same, so it has the fingerprint of the staged step: values keep their ids, laid weights
-// follow them, and ops move by the number of layouts. Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]: [lay_out(w), conv(x,
-// laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
+// A step with laid-out weights of convolutions (ops/layout.ts). In: a graph, and some of its parameters. Out: the same step, whose first ops lay them
+// out; and the reverse. Invariant: the computation is the same, so it has the fingerprint of the staged step. Values keep their ids, laid weights
+// follow them, and the ids of ops grow by the number of layouts. Worked example, ops [conv(x, w), …, conv_bwd_data(dy, w), …, sgd(w, dw)]:
+// [lay_out(w), conv(x, laid), …, conv_bwd_data(dy, laid), …, sgd(w, dw)].
 import { isHalf, type OpDef } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { halfOfOp } from './check'
@@ -9,7 +9,7 @@ import { type DType, floatOf, type Graph, type Op, type Value, type ValueId } fr
 
 const LAY_OUT = 'lay_out'
 
-/** The input of an operator that may come laid out. */
+/** The input of an operator that may be a laid-out weight. */
 const laidInputs = new WeakMap<OpDef, number>()
 const laidInput = (def: OpDef): number => {
   const known = laidInputs.get(def) ?? def.ins.findIndex((o) => o.laid === 'may')
@@ -17,7 +17,7 @@ const laidInput = (def: OpDef): number => {
   return known
 }
 
-/** The weight that an op would read laid out, and its type then: an op on halves reads halves. */
+/** Returns the weight that an op can read laid out, with its type in that form: an op on halves reads halves. */
 const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: DType } | undefined => {
   const def = opDef(op.kind)
   const at = laidInput(def)
@@ -27,24 +27,24 @@ const readLaid = (g: Graph, op: Op): { readonly weight: Value; readonly dtype: D
   return { weight, dtype: halfOfOp(def, values(op.ins), values(op.outs)) ?? floatOf(g) }
 }
 
-/** Floats of one channel, or of one place, lie alike in either order. */
-const makesADifference = ({ shape: [, channels, rows, columns] }: Value, dtype: DType): boolean =>
+/** Returns true if a layout changes the bytes. Floats of one channel, or of one pixel, have the same order in both layouts. */
+const changesBytes = ({ shape: [, channels, rows, columns] }: Value, dtype: DType): boolean =>
   isHalf(dtype) || (channels! > 1 && rows! * columns! > 1)
 
-/** The weights whose readers would profit from a layout, and these ops. */
+/** Returns the weights whose readers benefit from a layout, with these readers. */
 export const readers = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
-  const found = new Map<ValueId, Op[]>()
+  const out = new Map<ValueId, Op[]>()
   for (const op of g.ops) {
     const read = readLaid(g, op)
-    if (!read || !makesADifference(read.weight, read.dtype)) continue
-    const others = found.get(read.weight.id) ?? []
+    if (!read || !changesBytes(read.weight, read.dtype)) continue
+    const others = out.get(read.weight.id) ?? []
     others.push(op)
-    found.set(read.weight.id, others)
+    out.set(read.weight.id, others)
   }
-  return found
+  return out
 }
 
-/** The graph that lays out these weights, once for each type of their readers. */
+/** Returns the graph that lays out these weights, once for each type of their readers. */
 export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
   const values = [...g.values]
   const made: Op[] = []
@@ -62,7 +62,7 @@ export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
   }
   const ops = g.ops.map((op): Op => {
     const read = readLaid(g, op)
-    if (!read || !weights.has(read.weight.id) || !makesADifference(read.weight, read.dtype)) return op
+    if (!read || !weights.has(read.weight.id) || !changesBytes(read.weight, read.dtype)) return op
     const at = laidInput(opDef(op.kind))
     const into = laid(read.weight, read.dtype)
     return { ...op, ins: op.ins.map((v, i) => (i === at ? into : v)) }
@@ -70,10 +70,10 @@ export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
   return { ...g, values, ops: [...made, ...ops].map((op, id) => ({ ...op, id })) }
 }
 
-/** How many ops lay weights out, before all others. */
-export const layingOps = (g: Graph): number => g.ops.filter((op) => op.kind === LAY_OUT).length
+/** Returns the number of ops that lay weights out. They are before all others. */
+export const layoutCount = (g: Graph): number => g.ops.filter((op) => op.kind === LAY_OUT).length
 
-/** The step as it was staged, with whole weights that nobody lays out. */
+/** Returns the step as it was staged, with whole weights that are not laid out. */
 export const asStaged = (split: Graph): Graph => {
   const g = split.inParts?.whole ?? split
   const weightOf = new Map(g.ops.flatMap((op) => (op.kind === LAY_OUT ? [[op.outs[0]!, op.ins[0]!] as const] : [])))

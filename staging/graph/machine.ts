@@ -1,5 +1,5 @@
-// A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
-// stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
+// A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones are in sim/machines. Planners and
+// the simulator call a machine through this interface only.
 import { onceFor } from '../core/remember'
 import type { DeviceDeclaration, Precision } from '../devices'
 import type { AnyAttrs, CallShapes } from '../ops/op'
@@ -12,30 +12,32 @@ export interface Link {
   readonly fullDuplex: boolean
   /** The mutual slowdown of compute and copies, if they share processors or memory. */
   readonly beside?: Beside
-  /** Exchanges between ranks beside computing pass it, too, in line with copies out. */
+  /** True if exchanges between ranks use this link too, in one queue with copies out. */
   readonly carriesExchanges?: boolean
-  /** The capacity of its far end; absent: unlimited. */
+  /** The capacity of the memory behind it; absent: unlimited. */
   readonly bytes?: number
   /** The most bytes that a step may write there. */
   readonly writesPerStep?: number
-  /** The mean limit of written bytes per second over a long run. Plans keep it if some plan can. */
+  /** The most bytes written per second, as the mean over a long run. Plans respect it if any plan can. */
   readonly writesPerSecond?: number
-  /** The link to a disk, for bytes beyond the capacity of this one's far end. */
+  /** The link to a disk, for the bytes that exceed `bytes`. */
   readonly beyond?: Link
-  /** For a link beyond another one: its copies have a queue of their own. */
+  /** True for a link beyond another one if its copies have a queue of their own. */
   readonly apart?: boolean
-  /** Its far end is memory of the device itself, and no part of it was offered: `auto` moves nothing there. */
+  /** True if the memory behind it is the device's own, and no part of it was offered. Then `auto` swaps nothing there. */
   readonly sameMemory?: boolean
 }
 
 /** Returns true if the machine has a lower tier. */
 export const hasTier = ({ link }: Pick<Machine, 'link'>): boolean => link.beyond !== undefined || link.bytes !== 0
 
-/** The link to the last place of moved bytes. */
+/** The link to the last tier. */
 export const lastLink = (link: Link): Link => link.beyond ?? link
 
 type Rate = 'outBytesPerSecond' | 'inBytesPerSecond'
-/** The least seconds of a number of bytes that are away at once: the first link moves them up to its capacity, the other one the rest. */
+/**
+ * Returns the least seconds to swap `bytes` that are off the device at once. The first link moves them up to its capacity, the second link the rest.
+ */
 const seconds = (link: Link, bytes: number, rate: Rate): number => {
   const { beyond } = link
   if (!beyond) return bytes / link[rate]
@@ -47,58 +49,58 @@ const seconds = (link: Link, bytes: number, rate: Rate): number => {
 export const outSeconds = (link: Link, bytes: number): number => seconds(link, bytes, 'outBytesPerSecond')
 export const inSeconds = (link: Link, bytes: number): number => seconds(link, bytes, 'inBytesPerSecond')
 
-/** How many times as long it takes, at least 1: a copy while a call runs, and a call while something is copied. */
+/** The slowdown of a copy while a call runs, and of a call while a copy runs. Each is a factor of at least 1. */
 export interface Beside {
   readonly copies: number
   readonly calls: number
 }
 
-/** One way to run a call. */
+/** One kernel algorithm for a call. */
 export interface Choice {
-  /** A number that only the device understands; 0 is its first choice. */
+  /** The number of the algorithm, which only the device interprets. 0 is its first choice. */
   readonly way: number
   readonly seconds: number
   readonly workspace: number
 }
 
-/** The part of a machine that unrolling of segments needs. */
+/** The part of a machine that the unrolling of segments needs. */
 export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
 
-/** Norms of batches are of all images of a step, or of each rank's share. */
+/** Batch norms are computed over all images of a step (`whole`), or over each rank's share (`local`). */
 export const NORMS = ['whole', 'local'] as const
 export type Norms = (typeof NORMS)[number]
-/** The values that several processes divide: none, the optimizer's state, or gradients, too. */
+/** The values that several processes divide: none, the optimizer's state, or also gradients. */
 export const SHARDS = ['none', 'optimizer', 'gradients'] as const
 export type Shard = (typeof SHARDS)[number]
 
 export interface Machine {
   readonly name: string
-  /** The abilities of the device that runs plans for it. */
+  /** The abilities of the device that runs its plans. */
   readonly device: DeviceDeclaration
-  /** It exists only in simulation: it stands for such a device, and calls take its times. */
+  /** True if the machine exists only in simulation. Calls take its times on such a device. */
   readonly simulated: boolean
   readonly precision: Precision
-  /** How many such machines train together, each with its share of the batch; absent: one. */
+  /** The number of such machines that train together, each with its share of the batch; absent: one. */
   readonly ranks?: number
   /** If ranks have bands of one image's rows, not images of a batch: their number, and the index of this one. */
   readonly bands?: { readonly at: number; readonly of: number }
-  /** Norms of batches are of each one's share; absent: of the whole batch. */
+  /** Set if each rank computes batch norms over its share; absent: over the whole batch. */
   readonly norms?: 'local'
-  /** The values of updates that each has a part of; absent: none. */
+  /** The values that ranks divide in updates; absent: none. */
   readonly shard?: Exclude<Shard, 'none'>
-  /** The network between them, if its time counts. */
+  /** The network between the ranks, if its time counts. */
   readonly network?: { readonly name: string; readonly bytesPerSecond: number; readonly latencySeconds: number }
   readonly memoryBytes: number
-  /** The host memory of the lower tier is a part of `memoryBytes`. */
+  /** True if the host memory of the lower tier is a part of `memoryBytes`. */
   readonly sharesMemory?: boolean
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
-  /** The device's ways to run a call; absent: only way 0, with `seconds` and `workspace`. The first takes the least scratch. */
+  /** The device's algorithms for a call; absent: only number 0, with `seconds` and `workspace`. The first needs the least scratch. */
   readonly choices?: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => readonly Choice[]
   readonly workspace: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
 }
 
-/** The fastest way to run a call on a machine. */
+/** Returns the fastest algorithm for a call on a machine. */
 export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
   const ways = m.choices?.(kind, attrs, s) ?? [
     { way: 0, seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) },
@@ -106,7 +108,7 @@ export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes):
   return ways.reduce((a, b) => (b.seconds < a.seconds ? b : a))
 }
 
-/** The machine with only those ways that take at most this scratch, or the least of all (paper 4, section 4.2). */
+/** Returns the machine with only those algorithms that need at most this scratch, and the one that needs least (paper 4, section 4.2). */
 export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
   const { choices } = m
   return choices
@@ -118,5 +120,5 @@ export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
     : m
 }
 
-/** The machine without a lower tier. */
+/** Returns the machine without a lower tier. */
 export const withoutTier = onceFor((m: Machine): Machine => ({ ...m, link: { ...m.link, bytes: 0 } }))

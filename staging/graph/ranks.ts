@@ -1,7 +1,7 @@
-// A training graph over several ranks: each has the same graph, for its share of the batch. In: such a graph. Out: its values that are shares, and
-// the graph of the whole batch in one process, its source (grad/rewrite/ranks.ts). Invariant: attributes are those of the whole batch (the divisor of
-// a mean, the counters of dropout); shapes are a rank's. Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin in the whole
-// [8,3,H,W] is 4 at rank 1; a gradient dw is made as a share dw.share, and all_sum makes dw of it.
+// A training graph over several ranks: each rank has the same graph, for its share of the batch. In: such a graph. Out: its values that are shares,
+// and the graph of the whole batch in one process, its source (grad/rewrite/ranks.ts). Invariant: attributes are those of the whole batch
+// (the divisor of a mean, the counters of dropout); shapes are a rank's. Worked example, 2 ranks and 8 images: the image is [4,3,H,W] and its origin
+// in the whole [8,3,H,W] is 4 at rank 1; a gradient dw is made as a share dw.share, and all_sum makes dw from it.
 import {
   bandedFault,
   bandFault,
@@ -25,46 +25,49 @@ import { findOp } from '../ops/registry'
 import { type Graph, isFed, type Op, type Value, type ValueId } from './graph'
 
 export const COLLECTIVES: readonly string[] = ['all_sum', 'all_moments', 'all_sums', 'sum_parts', 'put_part']
-/** Those that may go on beside computing. */
+/** The collectives that may run beside compute. */
 export const BESIDE: readonly string[] = ['all_sums', 'sum_parts', 'put_part']
-/** In its turn; or begun early, where a plan has something to do beside it, and waited for where its result is touched. */
-export const mayBeginEarly = ({ kind, attrs }: Pick<Op, 'kind' | 'attrs'>): boolean =>
+/**
+ * Returns true for a collective that may run in order, or start early if a plan has compute to run beside it. The plan then waits where its result is
+ * read.
+ */
+export const mayStartEarly = ({ kind, attrs }: Pick<Op, 'kind' | 'attrs'>): boolean =>
   kind === 'all_moments' || (kind === 'all_sums' && attrs['beside'] !== 1)
 /** Ops that the graph of one process does not have. */
-export const BETWEEN: readonly string[] = [...COLLECTIVES, 'take_part']
-/** An updated part is read by the op that puts it into the whole, and by nothing else. */
+export const RANK_OPS: readonly string[] = [...COLLECTIVES, 'take_part']
+/** Returns true for the input of `put_part` that is an updated part. Only `put_part`, which writes it into the whole, may read it. */
 export const putsPart = ({ kind }: Pick<Op, 'kind'>, input: number): boolean => kind === 'put_part' && input === 1
-/** How many share a graph's batch. */
+/** Returns the number of ranks that share a graph's batch. */
 export const ranksOf = (g: Graph): number => g.ranks ?? 1
 
-/** Into how many parts ranks cut the batch: bands of rows are cuts of images. */
+/** Returns the number of parts that ranks cut the batch into. Bands of rows cut images instead. */
 export const slicesOf = (g: Graph): number => ranksOf(g) / bandsOf(g)
 
-/** Values with images: fed ones, and results image by image. All others are whole at every rank. */
+/** Returns the values with images: fed ones, and results image by image. All others are whole on each rank. */
 export const sharesOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
   const all = new Set(g.values.filter(isFed).map((v) => v.id))
   for (const op of g.ops)
     op.outs.forEach((v, i) => {
-      // Statistics of images, merged over their bands.
+      // The statistics of images, merged over their bands.
       const ofImages = op.kind === 'all_moments' && all.has(op.ins[0]!)
       if (ofImages || findOp(op.kind)?.outs[i]?.role === 'data') all.add(v)
     })
   return all
 })
 
-/** The extents that a value has in the whole batch, and of a part those of the whole. */
+/** Returns the extents of a value in the whole batch. For a part, these are the extents of the whole value. */
 export const wholeShape = (g: Graph, v: Value): readonly number[] => {
   if (v.part) return v.part
   const [images, ...others] = wholeRows(v)
   return slicesOf(g) > 1 && sharesOf(g).has(v.id) ? [images! * slicesOf(g), ...others] : wholeRows(v)
 }
 
-/** Whose parts of an op's sums make them whole: all ranks', or where every band has all rows, those of one band. */
+/** Returns the ranks whose parts of an op's sums make the whole: all ranks; or, if each band has all rows, the ranks of one band. */
 export const mergedOver = (g: Graph, op: Op): 'all' | 'shares' => (g.bands && !isCut(g, op) ? 'shares' : 'all')
 export const membersOf = (g: Graph, over: Part['over']): number =>
   over === 'all' ? ranksOf(g) : over === 'shares' ? slicesOf(g) : bandsOf(g)
 
-/** Statistics of channels over images, and joins of them. */
+/** Returns the statistics of channels over images, and joins of them. */
 export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
   const moments = new Set<ValueId>()
   for (const op of g.ops) {
@@ -75,23 +78,23 @@ export const momentsOf = onceFor((g: Graph): ReadonlySet<ValueId> => {
 })
 export const readsMoments = (g: Graph, op: Op): boolean => op.ins.some((v) => momentsOf(g).has(v))
 
-/** The counts of norms are the elements behind their statistics: with local norms those of a share. */
-export const counting = (g: Graph, op: Op, times: number): Op =>
+/** Multiplies the count of a norm, which is the number of elements in its statistics. With local norms, it is the number of a share. */
+export const withCounts = (g: Graph, op: Op, times: number): Op =>
   op.attrs['count'] !== undefined && readsMoments(g, op) && !COLLECTIVES.includes(op.kind)
     ? { ...op, attrs: { ...op.attrs, count: op.attrs['count'] * times } }
     : op
 
-/** The same graph with the shapes, and the counts of norms, of the whole batch: those that the op table's rules are about. */
+/** Returns the graph with the shapes, and the counts of norms, of the whole batch. The rules of the op table are about these. */
 export const inWholeShapes = (g: Graph): Graph =>
   ranksOf(g) > 1
     ? {
         ...g,
         values: g.values.map((v) => ({ ...v, shape: wholeShape(g, v) })),
-        ...(g.norms === 'local' ? { ops: g.ops.map((op) => counting(g, op, ranksOf(g))) } : {}),
+        ...(g.norms === 'local' ? { ops: g.ops.map((op) => withCounts(g, op, ranksOf(g))) } : {}),
       }
     : g
 
-/** Names of values that differ between ranks: running statistics of local norms, and parts. */
+/** Returns the names of values that differ between ranks: running statistics of local norms, and parts. */
 export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   const own = new Set(g.norms === 'local' ? momentsOf(g) : [])
   for (const op of g.ops)
@@ -101,11 +104,11 @@ export const ownOfRank = (g: Graph): ReadonlySet<string> => {
   return new Set([...own].map((v) => g.values[v]!.name))
 }
 
-/** Exchanged values and taken parts: each is made of one other value. Out: the first value of the chain. */
-const sameIn = (g: Graph): ((v: ValueId) => ValueId) => {
+/** Returns a function from an exchanged value, or a taken part, to the first value of its chain. Each is made from one other value. */
+const originalsIn = (g: Graph): ((v: ValueId) => ValueId) => {
   const first = new Map<ValueId, ValueId>()
   for (const { kind, ins, outs } of g.ops)
-    if (BETWEEN.includes(kind) || ROW_EXCHANGES.includes(kind))
+    if (RANK_OPS.includes(kind) || ROW_EXCHANGES.includes(kind))
       outs.forEach((y, i) => first.set(Math.max(ins[i]!, y), Math.min(ins[i]!, y)))
   const own = (v: ValueId): ValueId => {
     const next = first.get(v)
@@ -114,13 +117,13 @@ const sameIn = (g: Graph): ((v: ValueId) => ValueId) => {
   return own
 }
 
-/** The graph of one process, with whole weights. */
+/** Returns the graph of one process, with whole weights. */
 export const asOne = (g: Graph): Graph => {
   if (g.inParts) return g.inParts.whole
   if (ranksOf(g) === 1) return g
   const { ranks: _1, norms: _2, shard: _3, bands: _4, alone, ...whole } = inWholeShapes(g)
-  const same = sameIn(g)
-  const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !BETWEEN.includes(op.kind))
+  const same = originalsIn(g)
+  const own = alone ? alone.map((id) => whole.ops[id]!) : whole.ops.filter((op) => !RANK_OPS.includes(op.kind))
   return {
     ...whole,
     values: whole.values.filter((v) => same(v.id) === v.id).map(({ part: _5, rows: _6, ...v }) => v),
@@ -130,7 +133,7 @@ export const asOne = (g: Graph): Graph => {
   }
 }
 
-/** Checks moments over bands, which have different numbers of rows. */
+/** Checks moments over bands, which may have different numbers of rows. */
 const countsFault = (g: Graph, op: Op, maker: Op | undefined, over: Part['over']): string | undefined => {
   if (op.kind !== 'all_moments' || over === 'shares' || !maker || !isCut(g, maker)) return undefined
   const each = countsOf(g, maker, op.ins[0]!)
@@ -158,7 +161,7 @@ const collectiveFault = (g: Graph, op: Op, parts: Parts, makers: ReadonlyMap<Val
   return undefined
 }
 
-/** The error of a graph over ranks, in words: a share that is read as if it were the sum, or a sum of no share. */
+/** Returns the error of a graph over ranks: a share that is read as the sum, or a sum of a value without shares. */
 export const ranksFault = (g: Graph): string | undefined => {
   const parts: Parts = new Map()
   const makers = new Map<ValueId, Op>()
@@ -166,7 +169,7 @@ export const ranksFault = (g: Graph): string | undefined => {
     if (ROW_EXCHANGES.includes(op.kind)) return rowsFault(g, op, parts)
     if (COLLECTIVES.includes(op.kind)) return collectiveFault(g, op, parts, makers)
     const share = op.ins.find((v) => parts.has(v))
-    // With local norms a norm's own sums are those of its share.
+    // With local norms, a norm reads the sums of its own share.
     const isOwn = g.norms === 'local' && readsMoments(g, op)
     if (!isOwn && share !== undefined)
       return `reads the ${parts.get(share)!.over === 'bands' ? 'part' : 'share'} '${g.values[share]?.name}' as the whole value`
@@ -196,7 +199,7 @@ export const isUpdate: (kind: string) => boolean = (
     kinds.has(kind)
 )(new Set(updateKinds))
 
-/** Checks that no part is read as a whole, and that a taken and updated part of a weight is put back. */
+/** Checks that no part is read as a whole, and that a part of a weight that is taken and updated is written back. */
 const partsFault = (g: Graph): string | undefined => {
   const ranks = ranksOf(g)
   const isPart = (v: ValueId): boolean => g.values[v]?.part !== undefined
@@ -210,7 +213,7 @@ const partsFault = (g: Graph): string | undefined => {
     if (v.shape.length !== 1 || v.shape[0] !== due)
       return `the part '${v.name}' has ${v.shape.join('x')} elements; allowed: ${due}`
   }
-  /** By part of a weight: the weight; true if it is updated by then; true if it is put back. */
+  /** By part of a weight: the weight, and the steps so far (updated, written back). */
   const taken = new Map<ValueId, { readonly weight: ValueId; updated: boolean; put: boolean }>()
   for (const op of g.ops) {
     const { kind, layer, ins, outs } = op
@@ -239,10 +242,10 @@ const partsFault = (g: Graph): string | undefined => {
   return lost && `the part ${name(lost[0])} is not written back`
 }
 
-/** The order of one process has each of its operators once. */
+/** Checks that the order of one process has each of its operators once. */
 const orderFault = ({ ops, alone }: Graph): string | undefined => {
   if (!alone) return undefined
-  const own = ops.filter((op) => !BETWEEN.includes(op.kind)).map((op) => op.id)
+  const own = ops.filter((op) => !RANK_OPS.includes(op.kind)).map((op) => op.id)
   const named = new Set(alone)
   return named.size === alone.length && alone.length === own.length && own.every((id) => named.has(id))
     ? undefined

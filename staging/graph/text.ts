@@ -1,9 +1,9 @@
-// One line for each op, value or graph, for people and golden dumps: stable under refactors, changed by any change of meaning.
-// Worked example: `3 backward conv1: conv2d_bwd_weights(%0 image, %9 conv1.grad) {strideH=1 ...} -> %10 conv1.weight.grad [64,3,3,3]`.
+// Text of graphs, ops and values for people and golden dumps, one line for each: stable under refactors, changed by any change of meaning. Worked
+// example: `3 backward conv1: conv2d_bwd_weights(%0 image, %9 conv1.grad) {strideH=1 ...} -> %10 conv1.weight.grad [64,3,3,3]`.
 import { type AnyAttrs, shapeText } from '../ops/op'
 import type { Graph, Op, Value } from './graph'
 
-/** `{strideH: 2, groups: 1}` as `strideH=2 groups=1`. */
+/** Returns `{strideH: 2, groups: 1}` as `strideH=2 groups=1`. */
 export const attrsText = (attrs: AnyAttrs): string =>
   Object.entries(attrs)
     .map(([k, v]) => `${k}=${v}`)
@@ -22,7 +22,7 @@ export const opText = (g: Graph, op: Op): string => {
   return `${op.id} ${op.phase} ${op.layer}: ${op.kind}(${op.ins.map(read).join(', ')})${attrs === '' ? '' : ` {${attrs}}`}${outs}`
 }
 
-/** The leaves, then the ops in execution order. */
+/** Returns the leaves, then the ops in execution order. */
 export const graphText = (g: Graph): string => {
   const made = new Set(g.ops.flatMap((o) => o.outs))
   const leaves = g.values.filter((v) => !made.has(v.id))

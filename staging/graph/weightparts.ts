@@ -1,8 +1,9 @@
-// Weights in parts of rows, for budgets below one weight with its gradient. In: a training graph and the number of parts of each weight. Out: the same
-// step with several parameters of consecutive rows for such a weight. Each has its own product, gradient, state and update. The graph before the split
-// is kept beside it. Invariant: parts are consecutive, so files and initial values are those of the whole.
-// Worked example, the forward pass in two parts: [linear(x, w) -> y] becomes [linear(x, w0) -> y0, linear(x, w1) -> y1, concat(y0, y1) -> y].
-// The backward pass has, for each part k: slice_channels(dy) -> dyk, linear_bwd_weights(x, dyk) -> dwk, linear_bwd_data(dyk, wk) -> dxk, sgd(wk, dwk).
+// Weights in parts of rows, for budgets below one weight with its gradient. In: a training graph and the number of parts of each weight. Out: the
+// same step, where several parameters of consecutive rows replace such a weight. Each has its own product, gradient, state and update. The graph
+// before the split is kept in `inParts`. Invariant: parts are consecutive, so files and initial values are those of the whole.
+//
+// Worked example, the forward pass in two parts: [linear(x, w) -> y] becomes [linear(x, w0) -> y0, linear(x, w1) -> y1, concat(y0, y1) -> y]. The
+// backward pass has, for each part k: slice_channels(dy) -> dyk, linear_bwd_weights(x, dyk) -> dwk, linear_bwd_data(dyk, wk) -> dxk, sgd(wk, dwk).
 import { elementsOf, type Range, tileRange } from '../core/box'
 import { mapped } from '../core/mapped'
 import { clipNorm, clipValues, squareSum } from '../ops/clip'
@@ -16,26 +17,36 @@ import { paramGradSum } from '../ops/paramsum'
 import { type AnyAttrs, asShape, inputDef, type OperandDef, outputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { unscale } from '../ops/scaling'
-import { dtypeBytes, floatOf, type Graph, isPersistent, madeAlike, type Op, type Value, type ValueId, valueBytes } from './graph'
+import {
+  dtypeBytes,
+  floatOf,
+  type Graph,
+  isPersistent,
+  withFewObjectShapes,
+  type Op,
+  type Value,
+  type ValueId,
+  valueBytes,
+} from './graph'
 
-/** For each weight in parts, by name: their number. */
+/** By name of a weight in parts: the number of parts. */
 export type Counts = Readonly<Record<string, number>>
 
-/** Rows that stay together: kernels are fast for multiples of this number of channels. */
+/** Weights are cut at multiples of this number of rows, because kernels are fast for multiples of 16 channels. */
 const ROWS = 16
 
 // ---------------------------------------------------------------- operators
 
 interface Product {
-  readonly makes: 'result' | 'gradient of data' | 'gradient of weight'
+  readonly output: 'result' | 'gradient of data' | 'gradient of weight'
   /** The operand whose channels are the rows of the weight: x, or y and its gradient. */
   readonly rowsOf: 'x' | 'y'
 }
 
 const productsOf = (rowsOf: Product['rowsOf'], [forward, data, weights]: readonly (readonly { readonly kind: string }[])[]) => [
-  ...mapped(forward!, ({ kind }) => [kind, { makes: 'result', rowsOf }] as const),
-  ...mapped(data!, ({ kind }) => [kind, { makes: 'gradient of data', rowsOf }] as const),
-  ...mapped(weights!, ({ kind }) => [kind, { makes: 'gradient of weight', rowsOf }] as const),
+  ...mapped(forward!, ({ kind }) => [kind, { output: 'result', rowsOf }] as const),
+  ...mapped(data!, ({ kind }) => [kind, { output: 'gradient of data', rowsOf }] as const),
+  ...mapped(weights!, ({ kind }) => [kind, { output: 'gradient of weight', rowsOf }] as const),
 ]
 
 const PRODUCTS: ReadonlyMap<string, Product> = new Map<string, Product>([
@@ -47,7 +58,7 @@ const PRODUCTS: ReadonlyMap<string, Product> = new Map<string, Product>([
   ...productsOf('x', [[convTranspose2d], [convTranspose2dBwdData], [convTranspose2dBwdWeights]]),
 ])
 
-/** Operators that compute each row of a weight, its gradient or its state by itself. */
+/** Operators that compute each row of a weight, its gradient or its state independently. */
 const ROWWISE: ReadonlySet<string> = new Set([
   ...updateKinds,
   ...mapped([meanOverSteps, clipValues, clipNorm, unscale, paramGradSum, squareSum], (d) => d.kind),
@@ -56,7 +67,7 @@ const ROWWISE: ReadonlySet<string> = new Set([
 const productOf = ({ kind, attrs }: Op): Product | undefined => ((attrs['groups'] ?? 1) === 1 ? PRODUCTS.get(kind) : undefined)
 const isSquares = ({ kind }: Op): boolean => kind === squareSum.kind
 
-/** The operands of a row by row operator that have the rows of the weight; others are single numbers. */
+/** Returns the operands of a rowwise operator that have the rows of the weight. The others are single numbers. */
 const rowOperands = (op: Op): readonly ValueId[] => {
   const def = opDef(op.kind)
   const hasRows = (o: OperandDef): boolean => o.dims === 'as input 0'
@@ -70,21 +81,21 @@ export interface Family {
   readonly weight: Value
   readonly members: ReadonlySet<ValueId>
   readonly ops: ReadonlySet<Op>
-  /** Bytes that an operator holds of the weight or of its gradient, with its scratch. */
+  /** The most bytes of the weight or its gradient, with scratch, that one operator holds. */
   readonly bytes: number
 }
 
 const mostParts = (weight: Value): number => Math.ceil(weight.shape[0]! / ROWS)
 
-/** The members that an operator adds to a family; undefined if it is no operator that works on parts. */
+/** Returns the members that an operator adds to a family; undefined if the operator cannot work on parts. */
 const addedBy = (op: Op, weight: ValueId, members: ReadonlySet<ValueId>): readonly ValueId[] | undefined => {
   if (ROWWISE.has(op.kind)) return rowOperands(op)
   const product = productOf(op)
   if (!product) return undefined
   const { ins, outs } = op
-  if (product.makes === 'gradient of weight') return product.rowsOf === 'y' ? outs : outs.slice(0, 1)
+  if (product.output === 'gradient of weight') return product.rowsOf === 'y' ? outs : outs.slice(0, 1)
   if (ins[1] !== weight || members.has(ins[0]!)) return undefined
-  return product.makes === 'result' && product.rowsOf === 'y' ? ins.slice(1) : []
+  return product.output === 'result' && product.rowsOf === 'y' ? ins.slice(1) : []
 }
 
 const bytesIn = (g: Graph, { kind, attrs, ins, outs }: Op, members: ReadonlySet<ValueId>): number => {
@@ -110,7 +121,7 @@ const familyOf = (g: Graph, touching: ReadonlyMap<ValueId, readonly Op[]>, weigh
   return { weight, members, ops, bytes: Math.max(...mapped(products, (op) => bytesIn(g, op, members))) }
 }
 
-/** The weights that can be in parts. */
+/** Returns the weights that can be in parts. */
 export const familiesOf = (g: Graph): readonly Family[] => {
   const touching = new Map<ValueId, Op[]>()
   for (const op of g.ops)
@@ -124,7 +135,7 @@ export const familiesOf = (g: Graph): readonly Family[] => {
   )
 }
 
-/** Parts such that no operator holds more bytes of a weight, if rows allow it. */
+/** Returns numbers of parts with which no operator holds more than `bytes` of a weight, if its rows allow it. */
 export const countsWithin = (families: readonly Family[], bytes: number): Counts =>
   Object.fromEntries(
     families.flatMap((f) => {
@@ -135,14 +146,14 @@ export const countsWithin = (families: readonly Family[], bytes: number): Counts
 
 // ---------------------------------------------------------------- the split
 
-/** The ranges of rows of a weight's parts. */
+/** Returns the ranges of rows of a weight's parts. */
 const rangesOf = ({ shape }: Value, parts: number): readonly Range[] =>
   Array.from({ length: parts }, (_, i): Range => {
     const [from, to] = tileRange(Math.ceil(shape[0]! / ROWS), parts, i)
     return [from * ROWS, Math.min(shape[0]!, to * ROWS)]
   })
 
-/** A part of a weight. */
+/** A part of a weight: its index and its rows. */
 interface At {
   readonly k: number
   readonly rows: Range
@@ -155,10 +166,10 @@ class Split {
   private readonly parts = new Map<ValueId, readonly ValueId[]>()
   private readonly ranges = new Map<Family, readonly Range[]>()
   private readonly familyOf = new Map<Op, Family>()
-  /** By result: its part from each part of the weight, or the last sum of them. */
+  /** By result: the pieces of it so far, one from each part of the weight. */
   private readonly pieces = new Map<ValueId, ValueId[]>()
   private readonly sums = new Map<ValueId, ValueId>()
-  /** Channels of a value that operators of the same part share. */
+  /** By value: its channels, which the operators of one part share. */
   private readonly channels = new Map<ValueId, ValueId>()
 
   constructor(
@@ -172,7 +183,7 @@ class Split {
       this.ranges.set(family, ranges)
       for (const op of family.ops) this.familyOf.set(op, family)
       // A member's parts follow the order of values, so that the same counts give the same graph.
-      for (const v of [...family.members].sort((a, b) => a - b)) this.parts.set(v, this.cut(g.values[v]!, ranges))
+      for (const v of [...family.members].sort((a, b) => a - b)) this.parts.set(v, this.addParts(g.values[v]!, ranges))
     }
     for (const [v, parts] of this.parts)
       parts.forEach((part, k) => {
@@ -186,14 +197,19 @@ class Split {
     for (let i = 0; i < ops.length; ) {
       const family = this.familyOf.get(ops[i]!)
       const to = family ? this.runFrom(i, family) : i + 1
-      if (family) this.inParts(ops.slice(i, to), family)
+      if (family) this.appendRun(ops.slice(i, to), family)
       else this.append(ops[i]!)
       i = to
     }
-    return madeAlike({ ...this.g, values: this.values, ops: this.ops, inParts: { whole: this.g, counts: this.counts } })
+    return withFewObjectShapes({
+      ...this.g,
+      values: this.values,
+      ops: this.ops,
+      inParts: { whole: this.g, counts: this.counts },
+    })
   }
 
-  /** The end of the run of a family's operators from `i` on. No operator of a run reads the joined result of another one. */
+  /** Returns the end of the run of a family's operators from `i` on. No operator of a run reads the joined result of another one. */
   private runFrom(i: number, family: Family): number {
     const joined = new Set<ValueId>()
     let to = i
@@ -204,24 +220,24 @@ class Split {
     return to
   }
 
-  /** A run, part by part: so a part, its gradient and its update are close together. */
-  private inParts(run: readonly Op[], family: Family): void {
+  /** Appends a run part by part, so that a part, its gradient and its update are close together. */
+  private appendRun(run: readonly Op[], family: Family): void {
     const ranges = this.ranges.get(family)!
     ranges.forEach((rows, k) => {
       this.channels.clear()
-      for (const op of run) this.part(op, { k, rows, isLast: k === ranges.length - 1 })
+      for (const op of run) this.appendPart(op, { k, rows, isLast: k === ranges.length - 1 })
     })
   }
 
-  private part(op: Op, at: At): void {
+  private appendPart(op: Op, at: At): void {
     const product = productOf(op)
-    if (!product) this.rowwise(op, at)
-    else if (product.makes === 'gradient of weight') this.gradientOfWeight(op, product, at)
-    else if (product.makes === 'result') this.result(op, product, at)
-    else this.gradientOfData(op, product, at)
+    if (!product) this.appendRowwise(op, at)
+    else if (product.output === 'gradient of weight') this.appendGradientOfWeight(op, product, at)
+    else if (product.output === 'result') this.appendResult(op, product, at)
+    else this.appendGradientOfData(op, product, at)
   }
 
-  private gradientOfWeight(op: Op, { rowsOf }: Product, { k, rows }: At): void {
+  private appendGradientOfWeight(op: Op, { rowsOf }: Product, { k, rows }: At): void {
     const cut = rowsOf === 'y' ? 1 : 0
     const ins = mapped(op.ins, (v, i) => (i === cut ? this.channelsOf(op, v, rows) : v))
     // The gradient of a bias of all channels is computed once.
@@ -229,11 +245,11 @@ class Split {
     this.append({ ...op, ins, outs: mapped(outs, (v) => this.partOf(v, k)) })
   }
 
-  private result(op: Op, { rowsOf }: Product, at: At): void {
+  private appendResult(op: Op, { rowsOf }: Product, at: At): void {
     const y = op.outs[0]!
     const ins = mapped(op.ins, (v) => this.partOf(v, at.k))
     if (rowsOf === 'y') {
-      const made = this.channelsLike(y, at.rows)
+      const made = this.addChannels(y, at.rows)
       this.append({ ...op, ins, outs: [made] })
       const pieces = [...(this.pieces.get(y) ?? []), made]
       this.pieces.set(y, pieces)
@@ -241,43 +257,43 @@ class Split {
       return
     }
     ins[0] = this.channelsOf(op, op.ins[0]!, at.rows)
-    this.sum({ ...op, ins: at.k === 0 ? ins : ins.slice(0, 2) }, y, add.kind, at)
+    this.appendSum({ ...op, ins: at.k === 0 ? ins : ins.slice(0, 2) }, y, add.kind, at)
   }
 
-  private gradientOfData(op: Op, { rowsOf }: Product, at: At): void {
+  private appendGradientOfData(op: Op, { rowsOf }: Product, at: At): void {
     const dx = op.outs[0]!
     const [dy, w] = [op.ins[0]!, this.partOf(op.ins[1]!, at.k)]
     if (rowsOf === 'y') {
-      this.sum({ ...op, ins: [this.channelsOf(op, dy, at.rows), w] }, dx, gradSum.kind, at)
+      this.appendSum({ ...op, ins: [this.channelsOf(op, dy, at.rows), w] }, dx, gradSum.kind, at)
       return
     }
-    const made = this.channelsLike(dx, at.rows)
+    const made = this.addChannels(dx, at.rows)
     this.append({ ...op, ins: [dy, w], outs: [made] })
     const attrs = { from: at.rows[0], channels: this.g.values[dx]!.shape[1]! }
-    this.sum({ ...op, kind: putChannels.kind, attrs, ins: [made] }, dx, gradSum.kind, at)
+    this.appendSum({ ...op, kind: putChannels.kind, attrs, ins: [made] }, dx, gradSum.kind, at)
   }
 
-  /** Appends an operator that makes a summand of `total`, and the sum of those so far. */
-  private sum(op: Op, total: ValueId, kind: string, { k, isLast }: At): void {
-    const made = this.like(total)
+  /** Appends an operator that makes a summand of `total`, and the sum so far. */
+  private appendSum(op: Op, total: ValueId, kind: string, { k, isLast }: At): void {
+    const made = this.addSummand(total)
     this.append({ ...op, outs: [made] })
     if (k === 0) {
       this.sums.set(total, made)
       return
     }
-    const out = isLast ? total : this.like(total)
+    const out = isLast ? total : this.addSummand(total)
     this.append({ ...op, kind, attrs: {}, ins: [this.sums.get(total)!, made], outs: [out] })
     this.sums.set(total, out)
   }
 
-  private rowwise(op: Op, { k, isLast }: At): void {
+  private appendRowwise(op: Op, { k, isLast }: At): void {
     const ins = mapped(op.ins, (v) => this.partOf(v, k))
     if (!isSquares(op)) {
       this.append({ ...op, ins, outs: mapped(op.outs, (v) => this.partOf(v, k)) })
       return
     }
     const total = op.outs[0]!
-    const out = isLast ? total : this.like(total)
+    const out = isLast ? total : this.addSummand(total)
     this.append({ ...op, ins: k === 0 ? ins : [ins[0]!, this.sums.get(total)!], outs: [out] })
     this.sums.set(total, out)
   }
@@ -288,8 +304,8 @@ class Split {
     return this.parts.get(v)?.[k] ?? v
   }
 
-  /** The parts of a value; the first one takes its number. */
-  private cut(v: Value, ranges: readonly Range[]): readonly ValueId[] {
+  /** Makes the parts of a value. The first part has the id of the value. */
+  private addParts(v: Value, ranges: readonly Range[]): readonly ValueId[] {
     const rowElements = elementsOf(v.shape) / v.shape[0]!
     return mapped(ranges, ([from, to], k) => {
       const id = k === 0 ? v.id : this.values.length
@@ -299,14 +315,14 @@ class Split {
     })
   }
 
-  /** A summand of a value. */
-  private like(v: ValueId): ValueId {
+  /** Makes a summand of a value. */
+  private addSummand(v: ValueId): ValueId {
     const value = this.g.values[v]!
     return this.values.push({ ...value, id: this.values.length, name: `${value.name}.part` }) - 1
   }
 
-  /** Channels of a value, as a value of their own. */
-  private channelsLike(v: ValueId, [from, to]: Range): ValueId {
+  /** Makes a value for some channels of a value. */
+  private addChannels(v: ValueId, [from, to]: Range): ValueId {
     const { name, role, shape, dtype } = this.g.values[v]!
     const [b, , h, w] = asShape(shape)
     return (
@@ -320,11 +336,11 @@ class Split {
     )
   }
 
-  /** Channels of x or of a gradient, once for all operators of a part. */
+  /** Returns some channels of x or of a gradient. They are cut once for all operators of a part. */
   private channelsOf(op: Op, v: ValueId, [from, to]: Range): ValueId {
     const known = this.channels.get(v)
     if (known !== undefined) return known
-    const made = this.channelsLike(v, [from, to])
+    const made = this.addChannels(v, [from, to])
     const isGradient = this.g.values[v]!.role === 'gradient'
     const attrs: AnyAttrs = isGradient ? { from } : { from, count: to - from }
     this.append({ ...op, kind: (isGradient ? sliceChannels : takeChannels).kind, attrs, ins: [v], outs: [made] })
@@ -337,7 +353,7 @@ class Split {
   }
 }
 
-/** The step with these weights in parts; undefined if a weight cannot have its number of parts. */
+/** Returns the step with these weights in parts; undefined if a weight cannot have its number of parts. */
 export const weightsInParts = (g: Graph, counts: Counts, families = familiesOf(g)): Graph | undefined => {
   const chosen = families.filter((f) => counts[f.weight.name] !== undefined)
   const fits = ({ weight }: Family): boolean => counts[weight.name]! > 1 && counts[weight.name]! <= mostParts(weight)
@@ -346,7 +362,7 @@ export const weightsInParts = (g: Graph, counts: Counts, families = familiesOf(g
     : undefined
 }
 
-/** Parameters and states in parts: by name of the whole, the parts in order. */
+/** Returns the parts of parameters and states, in order, by name of the whole. */
 export const cutsIn = (g: Graph): ReadonlyMap<string, readonly Value[]> => {
   const cuts = new Map<string, Value[]>()
   for (const v of g.values) if (v.cut) cuts.set(v.cut.of, [...(cuts.get(v.cut.of) ?? []), v])

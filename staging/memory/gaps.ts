@@ -1,39 +1,39 @@
-// Gaps between placed items, each with bytes and a life. In: items in any order. Out: the lowest offset that is free throughout a life. Every new
-// item looks at all placed ones, perhaps tens of thousands. So placed items are in blocks, in order of offset; a block without living items then, or
-// without a large enough gap, is skipped. Long lives (of values that wait for the backward) and short ones (of scratch) have layers of their own, so
-// that blocks are alike; an offset is free if it is free in each. Worked example, at offsets 0, 2 and 4, each of size 1 and alive [0,9]: 1 is the
-// lowest for a size of 1, 5 for a size of 2.
+// Free gaps between placed items, each with bytes and a lifetime. In: items in any order. Out: the lowest offset that is free throughout a lifetime.
+// Each new item is compared with all placed items, perhaps tens of thousands. So placed items are in blocks, in order of offset. A block is skipped
+// if no item of it is alive at the time, or if it has no gap that is large enough. Long lives (values that wait for the backward pass) and short ones
+// (scratch) are in separate layers, so that the items of a block are alike. An offset is free if it is free in each layer. Worked example, items at
+// offsets 0, 2 and 4, each of size 1 and alive [0,9]: the lowest offset is 1 for a size of 1, and 5 for a size of 2.
 
-/** Items in a block, when it becomes two. */
+/** A block of this number of items is split. */
 const BLOCK = 64
 
-/** Lives of up to this number of points are in the first layer, of up to its square in the second. */
+/** Lives of at most this number of points are in the first layer, lives of at most its square in the second. */
 const SHORT = 256
 
-/** Parts of a step: as many as a number has bits. */
+/** The step is divided into this number of parts, one for each bit of a number. */
 const PARTS = 32
 
-/** The part of the step of a point. */
+/** Returns the part of the step that contains a point. */
 type PartOf = (point: number) => number
 
-/** A bit for each part from one to another. */
+/** Returns a number with the bits of the parts from `first` to `last`. */
 const bitsOf = (first: number, last: number): number => (-1 << first) & (-1 >>> (PARTS - 1 - last))
 
-/** Some of the placed items, in order of offset, with totals of all of them. */
+/** Some of the placed items, in order of offset, with totals over them. */
 class Block {
   readonly offset: number[] = []
   readonly end: number[] = []
   readonly first: number[] = []
   readonly last: number[] = []
-  /** For each, the parts of the step during its life. */
+  /** By item: the parts of the step during its life, one bit each. */
   private readonly partsOf: number[] = []
-  /** The parts of the step during any life in it. */
+  /** The parts of the step during the life of any item, one bit each. */
   parts = 0
-  /** From when to when all of it lives. */
+  /** The last of the first points, and the first of the last points: between the two, all items are alive. */
   firstOfAll = -Infinity
   lastOfAll = Infinity
   mostEnd = 0
-  /** No gap between two of them is larger. */
+  /** The largest gap between two items, if all are alive. */
   mostGap = 0
 
   constructor(private readonly partOf: PartOf) {}
@@ -53,7 +53,7 @@ class Block {
     this.sum()
   }
 
-  /** Leaves one half, and gives the other. */
+  /** Keeps the lower half and returns a block of the upper half. */
   split(): Block {
     const upper = new Block(this.partOf)
     const half = this.count >> 1
@@ -83,22 +83,22 @@ class Block {
   }
 }
 
-/** Items of lives about as long. */
+/** The items with lives of similar length. */
 class Layer {
   private readonly blocks: Block[]
-  /** The first block that the search for an offset, which rises, has still to look at. */
+  /** The first block that the current search has not passed. The offset of a search only rises. */
   private next = 0
 
   constructor(private readonly partOf: PartOf) {
     this.blocks = [new Block(partOf)]
   }
 
-  /** The next offset is asked for from 0 on. */
+  /** Begins a search from offset 0. */
   begin(): void {
     this.next = 0
   }
 
-  /** The lowest offset that is not under `from`, at which `size` bytes are free throughout a life. */
+  /** Returns the lowest offset, at least `from`, at which `size` bytes are free throughout a life. */
   lowestFree(from: number, size: number, first: number, last: number): number {
     let at = from
     const parts = bitsOf(this.partOf(first), this.partOf(last))
@@ -132,18 +132,18 @@ class Layer {
   }
 }
 
-/** The placed items so far. */
+/** All placed items. */
 export class Gaps {
   private readonly layers: Layer[] = []
   private readonly partOf: PartOf
 
-  /** Lives are of points under `points`. */
+  /** Lifetimes are points below `points`. */
   constructor(points: number) {
     const perPart = Math.ceil(points / PARTS)
     this.partOf = (point) => Math.floor(point / perPart)
   }
 
-  /** The lowest offset at which `size` bytes are free throughout a life. */
+  /** Returns the lowest offset at which `size` bytes are free throughout a life. */
   lowestFree(size: number, first: number, last: number): number {
     for (const layer of this.layers) layer.begin()
     let at = 0

@@ -1,10 +1,11 @@
-// Gives every cell its place. In: cells with lifetimes. Out: storages (each a run of bytes made of pages) and, for each cell, a storage and an
-// offset. Invariant: cells that share bytes are never alive at the same time.
+// Gives each cell its place. In: cells with lifetimes. Out: storages (each a run of bytes made of pages) and, for each cell, a storage and an offset.
+// Invariant: cells that share bytes are never alive at the same time.
 //
-// Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. Smaller ones are packed: parameters
-// and state into one permanent storage (large ones may be at home in the lower tier instead), small values by lifetime into another (or, with shared
-// pages, resting ones by pages), and a tiled segment's locals into one per segment (the same offsets for every tile). Worked example of packing by
-// lifetime, sizes in lines of 64: a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b is after them; three lines in all.
+// Each large cell, or each row of large cells, has a storage: pages are interchangeable, so they cannot fragment. Smaller cells are packed.
+// Parameters and state are packed into one permanent storage; large ones may have homes in the lower tier instead. Small values are packed by
+// lifetime into another storage; with shared pages, resting values are packed by pages. The locals of a tiled segment are packed into one storage per
+// segment, with the same offsets for each tile. Worked example of packing by lifetime, sizes in lines of 64: a[0,4) size 2, b[2,6) size 1, c[5,9)
+// size 2: c reuses a's bytes, b is after them; three lines in all.
 import { mapped } from '../core/mapped'
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
@@ -15,9 +16,9 @@ import { Gaps } from './gaps'
 import { rowsOf } from './rows'
 import { sharedPagesOf } from './sharedpages'
 
-/** Cells below this are packed together; a storage of its own wastes half a page on average. */
+/** Cells below this are packed together. A storage of its own would waste half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
-/** Locals below this leave their tile, where that saves it a page: as small values they live for as long as the segment runs. */
+/** Locals below this are packed with the small values if that saves the tile a page. As small values they are alive as long as the segment runs. */
 export const TINY_BYTES = 4096
 
 export interface Lifetime {
@@ -31,7 +32,7 @@ export interface Packed {
   readonly bytes: number
 }
 
-/** Each item in its turn at the lowest gap that is free throughout its life. */
+/** Places the items in this order, each at the lowest gap that is free throughout its life. */
 const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Packed => {
   const offsets = new Array<number>(items.length).fill(0)
   const placed = new Gaps(items.reduce((n, i) => Math.max(n, i.last), 0) + 1)
@@ -47,7 +48,7 @@ const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Pack
   return { offsets, bytes: total }
 }
 
-/** The live bytes at the peak: no packing takes less. */
+/** Returns the live bytes at the peak, a lower bound of each packing. */
 const leastBytes = (items: readonly Lifetime[]): number => {
   const points = items.reduce((n, i) => Math.max(n, i.last), 0) + 1
   const change = new Float64Array(points + 1)
@@ -60,15 +61,15 @@ const leastBytes = (items: readonly Lifetime[]): number => {
 
 type Order = (a: Lifetime, b: Lifetime) => number
 const largestFirst: Order = (a, b) => b.bytes - a.bytes || a.first - b.first
-/** Values of a forward pass lie like a stack. */
+/** Values of a forward pass live like a stack: made first, used last. */
 const longestFirst: Order = (a, b) => b.last - b.first - (a.last - a.first) || largestFirst(a, b)
 
-/** Pairs that are looked at for a better packing than the first: planners place hundreds of layouts. */
+/** The most pairs of items that are compared for a better packing than the first. Planners place hundreds of layouts. */
 const MOST_PAIRS = 250_000
 
 /**
- * Offsets by lifetime: largest first, which leaves small gaps. If that takes more than the live bytes, and there are few items, longest lives first;
- * then, repeatedly, the top item is placed before the first that lives beside it.
+ * Returns offsets by lifetime: largest items first, which leaves small gaps. If that takes more than the live bytes, and there are few items, tries
+ * longest lives first. Then, repeatedly, places the top item before the first item that is alive at the same time.
  */
 export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   const least = leastBytes(items)
@@ -88,7 +89,7 @@ export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   })
 }
 
-/** Layouts have most of their loops in common: the results of this number of packings are kept, enough for a search. */
+/** The most packings that are cached. Layouts have most of their loops in common. */
 const MOST_KNOWN = 4096
 const knownPacked = new Map<string, Packed>()
 
@@ -101,7 +102,7 @@ const betterPacked = (items: readonly Lifetime[], pack: () => Packed): Packed =>
   return packed
 }
 
-/** Places the top item before the first that lives beside it. */
+/** Moves the top item before the first item that is alive at the same time. */
 const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order: readonly number[]): readonly number[] => {
   const at = order.findIndex((i) => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES) === bytes)
   const top = order[at]!
@@ -112,30 +113,33 @@ const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order:
 
 /**
  * The contents of a storage.
- *  persistent  parameters, state, the loss: for ever
- *  small       values packed by lifetime: each page stays while anything in it may live
+ *  persistent  parameters, state, the loss: on the device for the whole step
+ *  small       values packed by lifetime: each page is held while any value on it may be alive
  *  scratch     values inside a tile, or a call
  *  fed         values from the data source
  *  output      results for the caller
- *  home        a large parameter or state that comes from its home in the lower tier, and goes back there
+ *  home        a large parameter or state that is loaded from its home in the lower tier, and saved there
  *  value       a large value, or a row of them
  */
 export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' | 'home' | 'value'
 
-/** Storages that are there for a part of the step only, perhaps in parts: large values, fed ones, outputs, and those with a home. */
-export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output' || k === 'home'
+/**
+ * Returns true for storages that may be on the device in a part of the step only, and in parts: large values, fed ones, outputs, and those with a
+ * home.
+ */
+export const isMovable = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output' || k === 'home'
 
 /**
- * How the values of a step lie: large ones each on pages of its own, or those that live alike side by side, or so and values under a
- * page that rest together on pages that leave; or rows and small values on the last page of the parameters; or all packed by lifetime, for plans
- * that move nothing.
+ * The packing of the values of a step. `apart`: each large value on its own pages. `rows`: large values of similar lifetimes side by side. `shared`:
+ * rows, and resting values below a page share pages that are swapped. `dense`: rows, and small values on the last page of the parameters. `tight`:
+ * all values packed by lifetime, for plans that move nothing.
  */
 export type Packing = 'apart' | 'rows' | 'shared' | 'dense' | 'tight'
 
 export interface Placement {
   readonly storages: readonly Storage[]
   readonly places: readonly Place[]
-  /** For each storage. */
+  /** By storage. */
   readonly kinds: readonly StorageKind[]
 }
 
@@ -158,7 +162,7 @@ const packedCells = (members: readonly Cell[], life: (c: Cell) => readonly [numb
 
 const NO_CELLS: PackedCells = { members: [], offsets: [], bytes: 0 }
 
-/** Small cells that have room on the last page of a row, and the other ones. */
+/** Returns the small cells that fit on the last page of a row, and the other ones. */
 const onLastPage = (
   row: readonly Cell[],
   { members, offsets }: PackedCells,
@@ -176,7 +180,7 @@ const onLastPage = (
   ]
 }
 
-/** A tile's locals, without tiny ones that would make it take a page more. */
+/** Returns the packed locals of a tile. Tiny locals are left out if the tile needs fewer pages without them. */
 const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => {
   const all = packedCells(members, life)
   const tiny = members.filter((c) => c.bytes < TINY_BYTES).reduce((n, c) => n + alignUp(c.bytes, ALIGN_BYTES), 0)
@@ -188,7 +192,7 @@ const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [numbe
   return pagesFor(others.bytes) < pagesFor(all.bytes) ? others : all
 }
 
-/** Cells with the same key, in order. */
+/** Returns the cells by key, in order. */
 const grouped = (cells: readonly Cell[], keyOf: (c: Cell) => number): ReadonlyMap<number, readonly Cell[]> => {
   const groups = new Map<number, Cell[]>()
   for (const c of cells) {
@@ -200,7 +204,7 @@ const grouped = (cells: readonly Cell[], keyOf: (c: Cell) => number): ReadonlyMa
   return groups
 }
 
-/** Each cell behind the one before it. */
+/** Returns offsets at which each cell follows the one before it. */
 const sideBySide = (members: readonly Cell[], align: number): Packed => {
   let bytes = 0
   const offsets = mapped(members, (c) => {
@@ -214,7 +218,7 @@ const sideBySide = (members: readonly Cell[], align: number): Packed => {
 const labelOf = (members: readonly Cell[]): string =>
   [...new Set([members[0]!.label, members[members.length - 1]!.label])].join(' … ')
 
-/** Storages as they are opened. */
+/** The storages that are open so far. */
 class Placer implements Placement {
   readonly storages: Storage[] = []
   readonly kinds: StorageKind[] = []
@@ -241,20 +245,20 @@ class Placer implements Placement {
     })
   }
 
-  alone(kind: StorageKind, c: Cell): void {
+  addCell(kind: StorageKind, c: Cell): void {
     this.open(kind, c.label, c.bytes, [c], [0])
   }
 
-  /** Homes lie side by side from the beginning of the lower tier on. */
-  atHome(members: readonly Cell[]): void {
+  /** Homes follow each other from the beginning of the lower tier. */
+  addHome(members: readonly Cell[]): void {
     const { offsets, bytes } = sideBySide(members, SECTOR_BYTES)
     this.open('home', labelOf(members), bytes, members, offsets, this.homeBytes)
     this.homeBytes = alignUp(this.homeBytes + bytes, SECTOR_BYTES)
   }
   private homeBytes = 0
 
-  /** `behind`: packed cells behind the row. */
-  inARow(kind: StorageKind, label: string, members: readonly Cell[], behind: PackedCells = NO_CELLS): void {
+  /** Opens a storage for a row of cells, followed by the packed cells `behind`. */
+  addRow(kind: StorageKind, label: string, members: readonly Cell[], behind: PackedCells = NO_CELLS): void {
     const { offsets, bytes } = sideBySide(members, ALIGN_BYTES)
     const end = alignUp(bytes, ALIGN_BYTES)
     const all = [...members, ...behind.members]
@@ -262,42 +266,42 @@ class Placer implements Placement {
     if (all.length) this.open(kind, label, end + behind.bytes, all, at)
   }
 
-  packed(kind: StorageKind, label: string, { members, offsets, bytes }: PackedCells): void {
+  addPacked(kind: StorageKind, label: string, { members, offsets, bytes }: PackedCells): void {
     if (members.length) this.open(kind, label, bytes, members, offsets)
   }
 }
 
 /**
- * The rows of a step. Values that loops over tiles touch in parts move by bands, which a neighbour would disturb: they are in no row. Values under a
- * page have no bands.
+ * Returns the rows of a step. Values that loops over tiles touch in parts are in no row: they move by bands, and a neighbour would share a page with
+ * a band. Values below a page have no bands, so they may be in a row.
  */
 const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
   const loops = new Set<number>()
   for (const c of calls) if (c.tile > 0) loops.add(c.segment)
   const byBands = new Set<number>()
-  const look = (v: View): void => {
+  const noteBand = (v: View): void => {
     if (v.box !== v.held && !sameBox(v.box, v.held)) byBands.add(v.cell)
   }
   if (loops.size)
     for (const c of calls)
       if (loops.has(c.segment)) {
-        c.ins.forEach(look)
-        c.outs.forEach(look)
+        c.ins.forEach(noteBand)
+        c.outs.forEach(noteBand)
       }
   const whole = cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES)
   return rowsOf(whole.filter((c) => c.bytes < PAGE_BYTES || !byBands.has(c.id))).filter((row) => row.length > 1)
 }
 
-/** Large parameters and state are on the device for the whole step, or at home in the lower tier. */
+/** The place of large parameters and state: on the device for the whole step, or at home in the lower tier. */
 export type Persistents = 'resident' | 'home'
-/** The same, or the ones that are at home, each with the first value of its storage: small ones may share pages. */
+/** The same for all; or the values that have homes, each with the first value of its storage, since small values may share pages. */
 export type Homes = Persistents | ReadonlyMap<ValueId, ValueId>
 
 const hasHome = (c: Cell, persistents: Homes): boolean =>
   c.scope === 'persistent' &&
   (typeof persistents === 'string' ? persistents === 'home' && c.bytes >= SMALL_BYTES : persistents.has(c.values[0]!))
 
-/** Bytes of the lower tier that are homes. */
+/** Returns the bytes of the lower tier that are homes. */
 export const homeBytes = (storages: readonly Storage[]): number =>
   storages.reduce((n, s) => (s.home === undefined ? n : Math.max(n, alignUp(s.home + s.bytes, PAGE_BYTES))), 0)
 
@@ -332,29 +336,28 @@ export const place = (
     life,
   )
   const [behind, others] = packing === 'dense' ? onLastPage(residents, small, life) : [NO_CELLS, small]
-  placer.inARow('persistent', 'parameters and state', residents, behind)
-  placer.packed('small', SMALL_VALUES, others)
+  placer.addRow('persistent', 'parameters and state', residents, behind)
+  placer.addPacked('small', SMALL_VALUES, others)
   const homes = grouped(
     cells.filter((c) => hasHome(c, persistents)),
     (c) => (typeof persistents === 'string' ? c.id : persistents.get(c.values[0]!)!),
   )
-  for (const members of homes.values()) placer.atHome(members)
-  for (const [s, tile] of tiles) placer.packed('scratch', `tiles of segment ${s}`, tile)
+  for (const members of homes.values()) placer.addHome(members)
+  for (const [s, tile] of tiles) placer.addPacked('scratch', `tiles of segment ${s}`, tile)
   for (const c of cells) {
     const row = rowOf.get(c.id)
     if (placer.places[c.id]) continue
-    if (row) placer.inARow('value', labelOf(row), row)
-    else placer.alone(ALONE[c.scope] ?? 'scratch', c)
+    if (row) placer.addRow('value', labelOf(row), row)
+    else placer.addCell(KIND_OF_SCOPE[c.scope] ?? 'scratch', c)
   }
   return placer
 }
 
-const ALONE: Partial<Readonly<Record<CellScope, StorageKind>>> = { fed: 'fed', output: 'output', whole: 'value' }
+const KIND_OF_SCOPE: Partial<Readonly<Record<CellScope, StorageKind>>> = { fed: 'fed', output: 'output', whole: 'value' }
 
 /**
- * Lifetimes of local cells within one tile: from the first to the last call that touches them, counted from the tile's
- * first call; the hull over all tiles, since border tiles may need a copy more.
- * Calls are named by (op, how many plumbing calls since), so that tiles with and without copies line up.
+ * Returns the lifetimes of local cells within one tile: from the first to the last call that touches them, in steps from the tile's first call. A
+ * lifetime is the hull over all tiles. Only ops count as steps, so that tiles with and without copies have the same numbers.
  */
 const localPhases = (cells: readonly Cell[], calls: readonly Call[]): ReadonlyMap<number, readonly [number, number]> => {
   const life = new Map<number, [number, number]>()
@@ -367,8 +370,8 @@ const localPhases = (cells: readonly Cell[], calls: readonly Call[]): ReadonlyMa
       tile = call.tile
       step = 0
     }
-    // Copies before an op gather for it and belong to its step; copies after it store its result and belong to its step too. An op counts as 2k+1,
-    // and the calls between ops k-1 and k as 2k: both neighbours overlap it.
+    // Copies before an op gather its inputs, and copies after it store its result. The k-th op is at 2k+1, and the calls between ops k-1 and k are at
+    // 2k. So the cells of both ops overlap at the calls between them.
     const at = call.op >= 0 ? 2 * step++ + 1 : 2 * step
     const touch = (cell: number): void => {
       if (cells[cell]!.segment < 0) return

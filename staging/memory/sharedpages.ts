@@ -1,14 +1,15 @@
-// Small values that share a page, so that it can leave. In: cells with lifetimes, the calls that touch them. Out: for each page its cells. Only
-// resting values are there: those that nothing touches for most of their life, as activations between the passes. In order of production each is
-// added to the page of the one before it, if it fits: a chain's neighbours rest together, so that the page rests nearly as long. Worked example,
-// thirds of a page, touched at: a 0 9, b 1 8, c 2 7, d 3 6, scratch 3: pages (a b c) and (d), scratch not; from 3 to 6 the first is away.
+// Small values that share a page, so that the page can be swapped. In: cells with lifetimes, and the calls that touch them. Out: for each page its
+// cells. Only resting values are included: those that no call touches for most of their life, as activations between the passes. In order of
+// production, each is added to the page of the value before it, if it fits. Neighbours of a chain rest at the same time, so the page rests nearly as
+// long as they do. Worked example, thirds of a page, touched at: a 0 9, b 1 8, c 2 7, d 3 6, scratch 3: pages (a b c) and (d), without the scratch;
+// no call touches the first page from 3 to 6.
 import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
 import type { Call, Cell } from '../plan/plan'
 
-/** A resting value is idle at once for more than this share of its life. */
+/** A value rests if its longest gap between two touches is more than this share of its life. */
 const RESTING_SHARE = 0.5
 
-/** For each cell the most calls in a row that leave it alone. */
+/** Returns, for each cell, the most consecutive calls that do not touch it. */
 const idleCalls = (cells: readonly Cell[], calls: readonly Call[]): Int32Array => {
   const idle = new Int32Array(cells.length)
   const touched = new Int32Array(cells.length).fill(-1)
@@ -23,7 +24,7 @@ const idleCalls = (cells: readonly Cell[], calls: readonly Call[]): Int32Array =
   return idle
 }
 
-/** Values under a page that rest, in order of production. */
+/** Returns the resting values below a page, in order of production. */
 export const restingUnderAPage = (cells: readonly Cell[], calls: readonly Call[]): readonly Cell[] => {
   const idle = idleCalls(cells, calls)
   return cells

@@ -10,7 +10,7 @@ import { pagesFor, pagesIn } from '../core/bytes'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
-import { mayMove, type Placement } from './place'
+import { isMovable, type Placement } from './place'
 
 /** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
 export interface Stay {
@@ -57,12 +57,14 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-/** The pages at which parts of a storage begin, from 0 on. */
+/** The first pages of the parts of a storage. The first part begins at 0. */
 type Starts = readonly number[]
 
 const UNCUT: Starts = [0]
 
-/** Cut at `seams`, and then into parts of at most `most` pages. Parts are counted, not pages, because a value may have millions. */
+/**
+ * Cuts the pages at `seams`, and then into parts of at most `most` pages. Parts are counted, not pages, because a value may have millions of pages.
+ */
 const cutAt = (pages: number, seams: readonly number[], most: number): Starts => {
   if (seams.length === 0 && most >= pages) return UNCUT
   const edges = [...new Set([0, ...seams.filter((s) => s > 0 && s < pages)])].sort((a, b) => a - b)
@@ -72,7 +74,7 @@ const cutAt = (pages: number, seams: readonly number[], most: number): Starts =>
   })
 }
 
-/** The last of these numbers, which rise, that is not above `n`; the first is not. */
+/** Returns the index of the last of these rising numbers that is not above `n`. The first must not be above `n`. */
 const lastUpTo = (rising: readonly number[], n: number): number => {
   let [lo, hi] = [0, rising.length - 1]
   while (lo < hi) {
@@ -88,7 +90,7 @@ const lastUpTo = (rising: readonly number[], n: number): number => {
  * small parts, most parts do.
  */
 class Histories {
-  /** The first parts of those that share one, from 0 on. */
+  /** The first part of each run of parts that share a history. */
   private readonly from: number[] = [0]
   private readonly stays: GrowingStay[][] = [[]]
 
@@ -97,12 +99,12 @@ class Histories {
     private readonly rule: StayRule,
   ) {}
 
-  /** All is touched, or nothing. */
+  /** True if the storage is one part. */
   get isOne(): boolean {
     return this.starts.length === 1
   }
 
-  /** Pages from `lo` to `hi`, by calls [first, last] of a segment, which write or only read. */
+  /** Records that calls [first, last] of a segment touch pages `lo` to `hi`, and whether they write. */
   touch(lo: number, hi: number, segment: number, first: number, last: number, writes: boolean): void {
     const begin = this.splitAt(lastUpTo(this.starts, lo))
     const end = this.splitAt(lastUpTo(this.starts, hi) + 1)
@@ -113,7 +115,7 @@ class Histories {
     this.add(this.stays[0]!, segment, first, last, writes)
   }
 
-  /** The number of the history that begins with this part. */
+  /** Returns the index of the history that begins with this part, after a split if necessary. */
   private splitAt(part: number): number {
     if (part === this.starts.length) return this.from.length
     const k = lastUpTo(this.from, part)
@@ -126,9 +128,9 @@ class Histories {
 
   private add(stays: GrowingStay[], segment: number, first: number, last: number, writes: boolean): void {
     const before = stays.length === 0 ? undefined : stays[stays.length - 1]!
-    const goesOn =
+    const continues =
       before && (before.last >= first || (before.segment === segment && (this.rule === 'segment' || before.last >= first - 1)))
-    if (!goesOn) stays.push({ segment, first, last, lastWrite: writes ? last : -1 })
+    if (!continues) stays.push({ segment, first, last, lastWrite: writes ? last : -1 })
     else {
       if (last > before.last) before.last = last
       if (writes && last > before.lastWrite) before.lastWrite = last
@@ -148,7 +150,7 @@ class Histories {
   }
 }
 
-/** Storages that may move and that tiles touch: a 1 each. */
+/** Returns an array with a 1 for each storage that may move and that tiles touch. */
 const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): Uint8Array => {
   const out = new Uint8Array(at.storages.length)
   const tiled = mapped(segments, (s) => tilesOf(s.grid) > 1)
@@ -158,14 +160,14 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
       for (const v of call.ins) out[at.places[v.cell]!.storage] = 1
       for (const v of call.outs) out[at.places[v.cell]!.storage] = 1
     }
-  for (let s = 0; s < out.length; s++) if (!mayMove(at.kinds[s]!)) out[s] = 0
+  for (let s = 0; s < out.length; s++) if (!isMovable(at.kinds[s]!)) out[s] = 0
   return out
 }
 
-/** Pages of the bands that loops touch of storages that move: of each loop the largest, of these the smallest. */
+/** Returns the pages of the bands that loops touch, by storage that may move: the largest band of each loop, and of these the smallest. */
 const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: Uint8Array): ReadonlyMap<number, number> => {
   const byLoop = new Map<number, Map<number, number>>()
-  const look = (segment: number, v: View): void => {
+  const note = (segment: number, v: View): void => {
     const { storage } = at.places[v.cell]!
     if (!tiled[storage]) return
     const [lo, hi] = bytesTouched(v, graph.values[v.value]!.shape, graph.values[v.value]!.dtype)
@@ -173,7 +175,7 @@ const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: U
     loops.set(segment, Math.max(loops.get(segment) ?? 0, hi - lo))
     byLoop.set(storage, loops)
   }
-  for (const { segment, ins, outs } of calls) for (const v of [...ins, ...outs]) look(segment, v)
+  for (const { segment, ins, outs } of calls) for (const v of [...ins, ...outs]) note(segment, v)
   return new Map(mapped([...byLoop], ([s, loops]) => [s, pagesFor(Math.min(...loops.values()))]))
 }
 
@@ -193,7 +195,7 @@ const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, nu
     )
   })
 
-/** A page that two values share comes and goes by itself. */
+/** Returns the cuts around a value's offset. A page that two values share is a part of its own. */
 const seamOf = (offset: number): readonly number[] => [pagesIn(offset), pagesFor(offset)]
 
 export const touches = (
@@ -222,7 +224,7 @@ export const touches = (
   const view = (v: View, segment: number, first: number, last: number, writes: boolean): void => {
     const { storage, offset } = at.places[v.cell]!
     const history = histories[storage]!
-    if (history.isOne && v.box === v.held && isSome(v.box)) history.touchAll(segment, first, last, writes)
+    if (history.isOne && v.box === v.held && isNonEmpty(v.box)) history.touchAll(segment, first, last, writes)
     else {
       const { shape, dtype } = graph.values[v.value]!
       const [lo, hi] = bytesTouched(v, shape, dtype)
@@ -250,7 +252,7 @@ export const touches = (
   return out
 }
 
-const isSome = (box: Box): boolean => {
+const isNonEmpty = (box: Box): boolean => {
   for (let i = 0; i < box.length; i++) if (box[i]![1] <= box[i]![0]) return false
   return true
 }

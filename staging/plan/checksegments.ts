@@ -1,5 +1,5 @@
-// Segments from untrusted files, before they are unrolled: every op, value, slice and tile that they name exists.
-// In: a graph and segments of the right form. Out: Right, or the first fault in words.
+// Checks segments from untrusted files before they are unrolled: each op, value, slice and tile that they name exists. In: a graph and segments of
+// the right form. Out: Right, or the first fault in words.
 import { chain, type Either, left, mapLeft, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { extentOf, type Range } from '../core/box'
@@ -53,7 +53,7 @@ const checkedKeep =
     return mapLeft((reason) => `'${value.name}' is kept by ${reason}`)(checkedSlices(keep.slices, grid, value.shape))
   }
 
-/** A file must not make its reader fill the memory. */
+/** Checks all segments. The calls are counted first, so that a file cannot make its reader fill the memory. */
 export const checkedSegments = (graph: Graph, segments: readonly Segment[], mostCalls: number): Checked => {
   let calls = 0
   const segment = (i: number, s: Segment): Checked => {

@@ -1,7 +1,6 @@
-// Plan files: JSON with the graph, the segments and where every page is when. Cells and calls are not in the file: the
-// segments unroll into them again, at the costs that the planner had, which the file records.
-// In: a plan, or untrusted text. Out: canonical text under a checksum, or a Plan whose every number is in range (whether
-// the plan is right is verify's to say), or PlanFormat with the place and the reason.
+// Plan files: JSON with the graph, the segments and the residencies of all pages. Cells and calls are not in the file: they follow from the segments
+// and from the planner's costs, which the file records. In: a plan, or untrusted text. Out: canonical text with a checksum; or a Plan with each
+// number in range; or PlanFormat with the place and the reason. The reader does not verify the plan: verify/ does.
 import { bind, bindTo, chain, type Either, left, mapLeft, right, toError, tryCatch } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
 import type * as t from 'io-ts'
@@ -24,7 +23,7 @@ const fault =
 const refused = (at: string, reason: string): Either<PlanFormat, never> => left(fault(at)(reason))
 
 export const PLAN_FORMAT = 'spillway-plan'
-/** The version of the file and of the unrolling of segments (expand.ts): pages are held from one call to another, and calls are counted. */
+/** The version of the file and of the unrolling of segments (expand.ts). Both matter: residencies name calls by number. */
 export const PLAN_VERSION = 7
 
 // ---------------------------------------------------------------- writing
@@ -34,7 +33,7 @@ const fileText = (plan: unknown): string => {
   return `{"format":"${PLAN_FORMAT}","version":${PLAN_VERSION},"checksum":"${hashText(text)}","plan":${text}}\n`
 }
 
-/** Slices of many tiles as differences: ranges.ts. */
+/** Writes the slices of many tiles as differences (ranges.ts). */
 const foldedSegment = (s: Segment): unknown => {
   const slices = (of: Slices | null): unknown => of && { B: foldedRanges(of.B), H: foldedRanges(of.H), W: foldedRanges(of.W) }
   return {
@@ -57,12 +56,12 @@ export const encodePlan = (p: Plan): string => {
 
 // ---------------------------------------------------------------- reading
 
-/** The text before the plan. */
+/** Matches the text before the plan. */
 const HEAD = /^\{"format":"([^"]*)","version":(\d+),"checksum":"([0-9a-f]+)","plan":/
 const HEAD_CHARACTERS = 200
 const TAIL = '}\n'
 
-/** The plan inside the text, unchanged: any other text than the written one is refused, down to a space, mostly before it is parsed. */
+/** Returns the plan inside the text. Any other text than the written one is refused, even for one added space, and mostly before it is parsed. */
 const opened = (text: string): Either<PlanFormat, unknown> => {
   const head = HEAD.exec(text.slice(0, HEAD_CHARACTERS))
   if (!head) return refused('file', `it does not begin like a plan file: {"format":"${PLAN_FORMAT}","version":${PLAN_VERSION}`)
@@ -80,7 +79,7 @@ const opened = (text: string): Either<PlanFormat, unknown> => {
   )
 }
 
-/** Cells and calls. A file may name segments that cannot be unrolled; any error there is the file's fault. */
+/** Returns the cells and calls. A file may name segments that cannot be unrolled, so any exception is a fault of the file. */
 const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>, mostCalls: number): Either<PlanFormat, Unrolled> =>
   pipe(
     checkedSegments(graph, segments, mostCalls),
@@ -103,7 +102,7 @@ const residenciesIn = (
       ? refused('folded', 'there are residencies too; only one of both is allowed')
       : mapLeft(fault('folded'))(unfolded(folded, calls.length))
 
-/** A plan with more calls than this is refused. */
+/** Returns the plan of a file. A plan with more than `mostCalls` calls is refused. */
 export const decodePlan = (text: string, mostCalls = callsReadIn()): Either<PlanFormat, Plan> =>
   pipe(
     opened(text),

@@ -18,13 +18,13 @@ export const costsOf = (plan: Plan): RecordedCosts => {
   return costs
 }
 
-/** A machine that knows only the recorded costs. */
+/** Returns costs that know only the recorded calls. */
 export const replayed = (costs: RecordedCosts): Costs => {
   const known = new Map(Object.entries(costs))
   const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
-    const found = known.get(callKey(kind, attrs, s))
-    if (!found) throw new Error(`no cost is recorded for ${kind} of ${s.ins.join(' ')} to ${s.outs.join(' ')}`)
-    const [seconds, workspace, way] = found
+    const recorded = known.get(callKey(kind, attrs, s))
+    if (!recorded) throw new Error(`no cost is recorded for ${kind} of ${s.ins.join(' ')} to ${s.outs.join(' ')}`)
+    const [seconds, workspace, way] = recorded
     return { seconds, workspace, way }
   }
   return {

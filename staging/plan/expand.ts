@@ -5,7 +5,7 @@ import type { Box } from '../core/box'
 import { mapped } from '../core/mapped'
 import { type Graph, isFed, isPersistent, isResult, valueBytes, type ValueId } from '../graph/graph'
 import type { Costs } from '../graph/machine'
-import { BESIDE, mayBeginEarly } from '../graph/ranks'
+import { BESIDE, mayStartEarly } from '../graph/ranks'
 import { type Known, knownFor } from './callcosts'
 import { type GrowingCell, TiledSegment, type Unrolling } from './loop'
 import { type Call, type CellScope, type Plumbing, type Segment, type Step, tilesOf, type Unrolled, type View } from './plan'
@@ -89,7 +89,7 @@ class Expander implements Unrolling {
 
   emit(call: Call): void {
     const at = this.calls.length
-    const isBeside = goesBeside(call) || mayBeginEarly(call)
+    const isBeside = goesBeside(call) || mayStartEarly(call)
     // Nothing touches a weight again: without a join, its operands would be held to the end of the step.
     if (call.kind === 'put_part' && isBeside && this.puts.push(at) > MOST_PUTS) {
       const earlier = this.puts.shift()!

@@ -1,7 +1,7 @@
-// Residencies in little space. In: those of a plan. Out: the difference of each from the one before it of its storage, each such row once, and the
-// order of the rows; physical pages are left out, because pages.ts assigns them again. Repetitions of tiles are written once, so that a file does not
-// grow with the image as its plan does. Worked example, parts of 2 pages that come at calls 5, 9 and 13 for 4 calls each: two rows, the second of
-// them twice.
+// Residencies in a short form. In: the residencies of a plan. Out: rows and their order. A row is the difference of a residency from the one before
+// it of the same storage, and equal rows are written once. Physical pages are left out, because pages.ts assigns them again. Repetitions of tiles are
+// written once, so a file grows less than its plan with the size of the image. Worked example, parts of 2 pages acquired at calls 5, 9 and 13 for 4
+// calls each: two rows, the second of them twice.
 import { type Either, filterOrElse, flatMap, map, mapLeft, toError, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { faultOf, list } from '../core/codecs'
@@ -9,14 +9,14 @@ import { repeats, spelledOut } from '../core/repeats'
 import { assignPages } from './pages'
 import { type Folded, type PageRun, type Point, type Residency, residencyCodec, type UnpagedResidency } from './plan'
 
-/** Fewer are listed one by one, for people to read. */
-const MANY = 4096
+/** Fewer residencies are listed one by one, so that people can read them. */
+const LEAST_FOLDED = 4096
 
-/** The fields of a row, in this order: 0 for a kind is none. */
+/** The fields of a row, in this order. For IN_KIND and OUT_KIND, 0 means no swap. */
 const [STORAGE, FROM, PAGES, ACQUIRE, HELD, IN_KIND, READY, OUT_KIND, START, TIER] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] as const
 const WIDTH = 10
-/** The differences from the row before it; a tier offset of -1 is none. */
-const MOVING: readonly number[] = [FROM, ACQUIRE, TIER]
+/** The fields that are written as differences from the row before. A tier offset of -1 means none. */
+const DIFFERENCES: readonly number[] = [FROM, ACQUIRE, TIER]
 const SOURCES = [undefined, 'tier', 'source'] as const
 const SINKS = [undefined, 'tier', 'sink'] as const
 
@@ -49,13 +49,13 @@ const residencyOf = (row: readonly number[]): UnpagedResidency => {
   }
 }
 
-/** Each row beside the one before it of its storage. */
-class Before {
+/** Converts each row to or from its difference from the row before it of the same storage. */
+class RowDifferences {
   private readonly rows = new Map<number, readonly number[]>()
 
   next(row: readonly number[], sign: 1 | -1): readonly number[] {
     const before = this.rows.get(row[STORAGE]!)
-    const other = before ? row.map((x, i) => (MOVING.includes(i) ? x + sign * before[i]! : x)) : row
+    const other = before ? row.map((x, i) => (DIFFERENCES.includes(i) ? x + sign * before[i]! : x)) : row
     this.rows.set(row[STORAGE]!, sign < 0 ? row : other)
     return other
   }
@@ -64,7 +64,7 @@ class Before {
 const rowsOf = (
   residencies: readonly UnpagedResidency[],
 ): { readonly rows: Folded['rows']; readonly order: readonly number[] } => {
-  const before = new Before()
+  const before = new RowDifferences()
   const known = new Map<string, number>()
   const rows: (readonly number[])[] = []
   const order = residencies.map((r) => {
@@ -78,29 +78,29 @@ const rowsOf = (
 }
 
 const unpaged = (rows: Folded['rows'], order: readonly number[]): readonly UnpagedResidency[] => {
-  const before = new Before()
+  const before = new RowDifferences()
   return order.map((k) => residencyOf(before.next(rows[k]!, 1)))
 }
 
 const sameRuns = (a: readonly PageRun[], b: readonly PageRun[]): boolean =>
   a.length === b.length && a.every((r, i) => r.page === b[i]!.page && r.count === b[i]!.count)
 
-/** The residencies of a plan with this number of calls, folded; null if they are few, or their pages differ from those of pages.ts. */
-export const foldedOf = (residencies: readonly Residency[], end: Point, many = MANY): Folded | null => {
-  if (residencies.length < many) return null
+/** Returns the folded residencies of a plan of `end` calls; null if they are few, or if their pages differ from those of pages.ts. */
+export const foldedOf = (residencies: readonly Residency[], end: Point, least = LEAST_FOLDED): Folded | null => {
+  if (residencies.length < least) return null
   const { rows, order } = rowsOf(residencies)
-  const again = assignPages(unpaged(rows, order), end).residencies
+  const reassigned = assignPages(unpaged(rows, order), end).residencies
   const isSame = ({ storage, from, acquire, runs }: Residency, i: number): boolean => {
-    const r = again[i]!
+    const r = reassigned[i]!
     return r.storage === storage && r.from === from && r.acquire === acquire && sameRuns(r.runs, runs)
   }
   return residencies.every(isSame) ? { rows, order: repeats(order) } : null
 }
 
-/** More residencies than any plan has. */
+/** A limit above the residencies of any plan. */
 const MOST = 2 ** 24
 
-/** The residencies of a file, or their error. */
+/** Returns the residencies of a file, or the reason why they are invalid. */
 export const unfolded = ({ rows, order }: Folded, end: Point): Either<string, readonly Residency[]> =>
   pipe(
     spelledOut(order, MOST),

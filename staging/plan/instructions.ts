@@ -1,6 +1,7 @@
-// The order of a step's instructions: calls, and between them the copies of the residencies. Simulator and tape share it. In: a plan. Out: a flat
-// list. Data for the next step are waited for at the end. At one point: waits for exchanges during compute, starts of swaps out, waits for swaps out and releases, acquires and starts of swaps in,
-// waits for swaps in, the call. A link takes swaps in order; among those that start at one point, the first awaited one starts first.
+// The order of a step's instructions: calls, and between them the copies of the residencies. The simulator and the tape share it. In: a plan. Out: a
+// flat list. At one point: waits for exchanges during compute, starts of swaps out, waits for swaps out and releases, acquires and starts of swaps
+// in, waits for swaps in, the call. The step waits for the next step's data at its end. A link takes swaps in order. Among swaps that start at one
+// point, the one that is awaited first starts first.
 import { mapped } from '../core/mapped'
 import { fromBefore, isForNext } from './ahead'
 import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
@@ -8,7 +9,7 @@ import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 export type Instr =
   | { readonly tag: 'mark'; readonly segment: number; readonly tile: number }
   | { readonly tag: 'call'; readonly call: number }
-  /** A call that goes on beside others. */
+  /** A call that runs beside others. */
   | { readonly tag: 'exchange'; readonly call: number }
   | { readonly tag: 'waitExchange'; readonly call: number }
   | { readonly tag: 'acquire' | 'release'; readonly residency: number }
@@ -17,13 +18,13 @@ export type Instr =
 
 /** Returns the test of residencies that hold their pages when the step begins. */
 export const isHeldAtStart = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
-  const forEver = isForEver(plan)
+  const permanent = isPermanent(plan)
   const isFromBefore = fromBefore(plan)
-  return (r) => forEver(r) || isFromBefore(r)
+  return (r) => permanent(r) || isFromBefore(r)
 }
 
-/** Held from the start of the session to its end: never acquired or released by an instruction. */
-export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
+/** Returns the test of residencies that hold their pages for the whole session. No instruction acquires or releases them. */
+export const isPermanent = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
   const storages = mapped(
     plan.storages,
     (s) => s.home === undefined && s.cells.some((c) => plan.cells[c]!.scope === 'persistent'),
@@ -38,11 +39,13 @@ type Timed = Pick<UnpagedPlan, 'storages' | 'cells' | 'calls' | 'residencies'>
 /** Visits a call, a residency, or the segment whose tile begins. */
 type Visit = (tag: Instr['tag'], of: number, tile: number) => void
 
-/** A plan has hundreds of thousands, and a search asks for those of hundreds of plans. */
+/**
+ * Visits the instructions of a step in order. It makes no objects: a plan has hundreds of thousands, and a search visits those of hundreds of plans.
+ */
 export const eachInstruction = (plan: Timed, visit: Visit): void => {
   const end = plan.calls.length
-  const forEver = isForEver(plan)
-  /** Those of each point, in order; most points have none. */
+  const permanent = isPermanent(plan)
+  /** Returns, by point, the residencies in order. Most points have none. */
   const at = (
     pick: (r: UnpagedResidency) => Point | undefined,
     due?: (r: UnpagedResidency) => Point,
@@ -59,13 +62,13 @@ export const eachInstruction = (plan: Timed, visit: Visit): void => {
     return (p) => lists[p] ?? NONE
   }
   const isFromBefore = fromBefore(plan)
-  const releases = at((r) => (forEver(r) || isForNext(r, end) ? undefined : r.release))
+  const releases = at((r) => (permanent(r) || isForNext(r, end) ? undefined : r.release))
   const swapOuts = at(
     (r) => r.swapOut?.start,
     (r) => r.release,
   )
   const acquires = at(
-    (r) => (forEver(r) || isFromBefore(r) ? undefined : r.acquire),
+    (r) => (permanent(r) || isFromBefore(r) ? undefined : r.acquire),
     (r) => r.swapIn?.ready ?? r.acquire,
   )
   const readies = at((r) => r.swapIn?.ready)

@@ -1,5 +1,5 @@
-// The names of pages of a storage. In: a plan or a layout. Out: the name of the value there, of both if two meet, of the storage if there are more.
-// Worked example, a row of a (2.5 pages) and b: pages [0,2) are 'a', page 2 is 'a, b'.
+// The names of pages of a storage. In: a plan or a layout. Out: the name of the value on the pages, the names of both if there are two, or the name
+// of the storage if there are more. Worked example, a row of a (2.5 pages) and b: pages [0,2) are 'a', page 2 is 'a, b'.
 import { pagesOf } from '../core/bytes'
 import type { Plan } from './plan'
 

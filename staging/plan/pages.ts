@@ -1,12 +1,11 @@
-// Plan-time page tables. In: residencies without pages. Out: the same with runs of physical pages, and the
-// peak. Since every page serves every residency, the pool needs exactly as many pages as are held at the worst moment:
-// fragmentation costs mappings, never memory. Best fit keeps the runs few.
-// Worked example, pool of 4: a takes 0-1, b takes 2-3, a goes, c (3 pages) cannot be; c (2 pages) takes 0-1.
+// Plan-time page tables. In: residencies without pages. Out: the same with runs of physical pages, and the peak. Any page can serve any residency, so
+// the pool needs exactly as many pages as are held at the peak: fragmentation costs mappings, never memory. Best fit keeps the number of runs small.
+// Worked example, pool of 4: a takes 0-1, b takes 2-3, a is released; c cannot take 3 pages; with 2 pages, c takes 0-1.
 import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
 import { isForNext, keyOf } from './ahead'
 import type { UnpagedResidency, PageRun, Point, Residency } from './plan'
 
-/** Pages held at the worst moment; releases at a point come before acquires. */
+/** Returns the pages held at the peak. At one point, releases come before acquires. */
 export const peakOf = (rs: readonly UnpagedResidency[], end: Point): number => {
   const delta = new Int32Array(end + 2)
   for (const r of rs) {
@@ -25,29 +24,29 @@ export const peakOf = (rs: readonly UnpagedResidency[], end: Point): number => {
 interface FreeRun extends PageRun {
   page: number
   count: number
-  /** Data for the next step take these pages then; others release them by then. */
+  /** The point where data for the next step begin to take these pages. Other residencies must release them by then. */
   readonly until: Point
 }
 
 /** The free pages of the pool as sorted, disjoint runs; neighbours with one `until` are merged. */
 class FreeRuns {
   private runs: FreeRun[]
-  /** By page; empty where no data are loaded for the next step. */
+  /** By page: its `until`. Empty if no data are loaded for the next step. */
   private readonly until = new Map<number, Point>()
-  /** By page and count: plans have millions of residencies, in few places. */
-  private readonly alone = new Map<number, readonly [PageRun]>()
+  /** By page and count: lists of one run, shared, because plans have millions of residencies on few runs. */
+  private readonly singleRuns = new Map<number, readonly [PageRun]>()
 
   constructor(private readonly pages: number) {
     this.runs = pages > 0 ? [{ page: 0, count: pages, until: Infinity }] : []
   }
 
-  /** From their next release on, these pages are free only up to a point. */
+  /** Marks these pages: after their next release, they are free only up to `until`. */
   reserve(runs: readonly PageRun[], until: Point): void {
     for (const { page, count } of runs) for (let p = page; p < page + count; p++) this.until.set(p, until)
   }
 
-  /** Exactly these pages, which were reserved up to now. */
-  takeAgain(runs: readonly PageRun[]): void {
+  /** Takes exactly these pages, which were reserved, and ends the reservation. */
+  takeReserved(runs: readonly PageRun[]): void {
     for (const { page, count } of runs)
       for (let p = page; p < page + count; p++) {
         const i = this.runs.findIndex((r) => r.page <= p && p < r.page + r.count)
@@ -61,16 +60,16 @@ class FreeRuns {
       }
   }
 
-  /** Pages up to a release; undefined if too few are free for so long. */
+  /** Takes pages up to a release; undefined if too few are free until then. */
   take(count: number, release: Point): readonly PageRun[] | undefined {
     if (this.until.size > 0 && this.runs.reduce((n, r) => n + (r.until >= release ? r.count : 0), 0) < count) return undefined
     const first = this.takeRun(count, release)
     if (first.count === count) {
       const key = first.page * this.pages + count - 1
-      const known = this.alone.get(key)
+      const known = this.singleRuns.get(key)
       if (known) return known
       const made = [first] as const
-      this.alone.set(key, made)
+      this.singleRuns.set(key, made)
       return made
     }
     const out = [first]
@@ -78,7 +77,7 @@ class FreeRuns {
     return out
   }
 
-  /** This number of pages in one run, or the longest run. */
+  /** Takes one run of `count` pages, or the longest run if that is shorter. */
   private takeRun(count: number, release: Point): PageRun {
     const fit = this.bestFit(count, release)
     const run = this.runs[fit]
@@ -104,18 +103,18 @@ class FreeRuns {
     return best
   }
 
-  give({ page, count }: PageRun): void {
+  free({ page, count }: PageRun): void {
     const until = (p: number): Point => this.until.get(p) ?? Infinity
     const isOne = this.until.size === 0
     for (let from = page; from < page + count; ) {
       let to = isOne ? page + count : from + 1
       while (to < page + count && until(to) === until(from)) to++
-      this.giveRun({ page: from, count: to - from, until: until(from) })
+      this.freeRun({ page: from, count: to - from, until: until(from) })
       from = to
     }
   }
 
-  private giveRun(run: FreeRun): void {
+  private freeRun(run: FreeRun): void {
     let i = this.runs.findIndex((r) => r.page > run.page)
     if (i < 0) i = this.runs.length
     this.runs.splice(i, 0, run)
@@ -130,7 +129,7 @@ class FreeRuns {
   }
 }
 
-/** Among those that come together the one that stays longest is first, so that freed pages leave no holes. */
+/** Sorts residencies by `acquire`. At one `acquire`, the residency with the last release comes first, so that the free pages stay together. */
 export const inOrder = (residencies: readonly UnpagedResidency[]): readonly UnpagedResidency[] =>
   [...residencies].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
 
@@ -139,28 +138,28 @@ export interface Paged {
   readonly peakPages: number
 }
 
-/** Assigns pages. Left: a residency for which too few pages are free up to its release. */
+/** Assigns pages. Left: a residency that gets too few pages, because loads for the next step take them before its release. */
 const assigned = (unpaged: readonly UnpagedResidency[], end: Point): Either<UnpagedResidency, Paged> => {
   const peakPages = peakOf(unpaged, end)
-  const free = new FreeRuns(peakPages)
+  const pool = new FreeRuns(peakPages)
   const loadedAt = new Map(unpaged.flatMap((r) => (isForNext(r, end) ? [[keyOf(r), r.acquire] as const] : [])))
   const crossing = new Map<string, readonly PageRun[]>()
-  /** For each point the last residency that ends there, and for each residency the one before it that ends there too. */
+  /** By point: the last residency that ends there. By residency: the one before it that ends at the same point. */
   const lastEnding = new Int32Array(end + 1).fill(-1)
   const endingBefore = new Int32Array(unpaged.length)
   const residencies: Residency[] = []
   let now = 0
   for (const d of inOrder(unpaged)) {
     for (; now <= d.acquire; now++)
-      for (let i = lastEnding[now]!; i >= 0; i = endingBefore[i]!) for (const r of residencies[i]!.runs) free.give(r)
+      for (let i = lastEnding[now]!; i >= 0; i = endingBefore[i]!) for (const r of residencies[i]!.runs) pool.free(r)
     endingBefore[residencies.length] = lastEnding[d.release]!
     lastEnding[d.release] = residencies.length
     const known = isForNext(d, end) ? crossing.get(keyOf(d)) : undefined
-    const runs = known ?? free.take(d.to - d.from, d.release)
+    const runs = known ?? pool.take(d.to - d.from, d.release)
     if (!runs) return left(d)
-    if (known) free.takeAgain(known)
+    if (known) pool.takeReserved(known)
     else if (loadedAt.size > 0 && d.acquire === 0 && !d.swapIn && loadedAt.has(keyOf(d))) {
-      free.reserve(runs, loadedAt.get(keyOf(d))!)
+      pool.reserve(runs, loadedAt.get(keyOf(d))!)
       crossing.set(keyOf(d), runs)
     }
     residencies.push({ runs, ...d })
@@ -175,8 +174,8 @@ export const assignPages = (unpaged: readonly UnpagedResidency[], end: Point): P
 }
 
 /**
- * Delays loads for the next step until all residencies have pages: those that end after such a load cannot have its pages. Null if a load would start
- * after the last call.
+ * Delays loads for the next step until all residencies have pages, because a residency that ends after such a load starts cannot have its pages.
+ * Returns null if a load would start after the last call.
  */
 export const withPagesAhead = (unpaged: readonly UnpagedResidency[], end: Point): readonly UnpagedResidency[] | null => {
   if (!unpaged.some((r) => isForNext(r, end))) return unpaged

@@ -1,7 +1,7 @@
-// A plan by hand, by places between layers: the model's side checks it (dsl/plan/), and planner/prescribed.ts applies it.
+// A plan by hand, by positions between layers. The model's side checks it (dsl/plan/), and planner/prescribed.ts applies it.
 import type { Grid } from './plan'
 
-/** Before the layer at this place of the list, or inside it, after its sums. */
+/** A cut before the layer with this index, or inside it, after its sums. */
 export interface PrescribedCut {
   readonly at: number
   readonly inside: boolean
@@ -9,7 +9,7 @@ export interface PrescribedCut {
 export interface Prescription {
   /** All layers in execution order; some have no op. */
   readonly layers: readonly string[]
-  /** In order, and apart from each other. */
+  /** In order and disjoint. */
   readonly ranges: readonly { readonly begin: PrescribedCut; readonly end: PrescribedCut; readonly grid: Grid }[]
   readonly checkpoints: readonly PrescribedCut[]
 }

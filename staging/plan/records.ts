@@ -1,5 +1,5 @@
 // Records of fixed width, little-endian, one after the other in a growing buffer. In: a record's description (wire.ts) and values by name. Out:
-// bytes. Invariant: the compiler demands every field; reserved fields are 0.
+// bytes. Invariant: the compiler demands each field; reserved fields are 0.
 import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { fnv1a64 } from '../core/fnv'
 import {
@@ -42,7 +42,7 @@ export type Values<R extends Fields> = {
   readonly [K in keyof R as R[K]['kind'] extends 'reserved' ? never : K]: ValueOf<R[K]>
 }
 
-/** The number of a value that is one number on the wire. */
+/** Returns the number of a value that is one number on the wire. */
 export const numberOf = (f: Field, value: unknown): number => {
   if (f.kind === 'choice') return f.of.names.indexOf(value as string) + (f.of.first ?? 0)
   if (f.kind === 'flags') return f.names.reduce((bits, n, i) => bits + ((value as Record<string, boolean>)[n] ? 2 ** i : 0), 0)
@@ -60,10 +60,10 @@ const PUT: Readonly<Record<Width, Put>> = {
   },
   f64: (to, at, x) => to.setFloat64(at, x, true),
 }
-/** The largest whole number; a 64-bit one is still exact in a double. */
+/** The largest whole number of each width. A double holds integers up to 2^53 exactly, so `u64` is limited to them. */
 const MOST: Readonly<Record<Width, number>> = { u8: 2 ** 8 - 1, u16: 2 ** 16 - 1, u32: 2 ** 32 - 1, u64: 2 ** 53 - 1, f64: 0 }
 
-/** Writes a field, at its offset in the record that begins at `start`. */
+/** Returns a function that writes a field at its offset in the record that begins at `start`. */
 const fieldPut = (f: Field, offset: number): ((to: DataView, start: number, value: unknown) => void) => {
   const [raw, most, width] = [PUT[f.width], MOST[f.width], WIDTHS[f.width]]
   const put: Put =
@@ -100,7 +100,7 @@ export class Records<R extends Fields> {
     return this.count * this.width
   }
 
-  /** Gives the record's index. */
+  /** Appends a record and returns its index. */
   add(values: Values<R>): number {
     const start = this.size
     if (start + this.width > this.data.length) this.grow()
@@ -123,7 +123,7 @@ export class Records<R extends Fields> {
 // ---------------------------------------------------------------- instructions, sections, the whole
 
 type InstrFields = (typeof SECTIONS)['instrs']['fields']
-/** Operands by name become a, b, c. */
+/** Returns the record of an instruction. Its operands by name become a, b, c. */
 export const instructionRecord = <T extends Tag>(
   tag: T,
   operands: Values<(typeof INSTRUCTIONS)[T]['operands']>,
@@ -138,10 +138,10 @@ export type Sections = { readonly [S in SectionName]: Records<(typeof SECTIONS)[
 export const emptySections = (): Sections =>
   Object.fromEntries(Object.entries(SECTIONS).map(([name, s]) => [name, new Records<Fields>(s)])) as unknown as Sections
 
-/** A tape writer's values for the whole; the rest of the header follows from the sections. */
+/** The header values that a tape writer gives. The rest of the header follows from the sections. */
 export type HeaderValues = Pick<Values<typeof HEADER>, 'floatType' | 'events' | 'budgetPages' | 'peakPages' | 'tierBytes'>
 
-/** One tape of all sections, under its header and checksum. */
+/** Returns one tape of all sections, with the header and the checksum. */
 export const joined = (sections: Sections, values: HeaderValues): Uint8Array => {
   let at = sizeOf(HEADER)
   const offsets = sectionNames.map((s) => {

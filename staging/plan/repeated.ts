@@ -1,5 +1,5 @@
-// The repeated computations of a step. In: its calls. Out: for each of them, true if an earlier segment has run its op before. Worked example,
-// checkpointing: segment 0 runs conv1 and relu1, segment 1 both again: the calls of segment 1 are repeated.
+// The repeated computations of a step. In: its calls. Out: for each call, true if an earlier segment has run its op. Worked example, checkpointing:
+// segment 0 runs conv1 and relu1, segment 1 both again: the calls of segment 1 are repeated.
 import type { Call } from './plan'
 
 export const repeatedCalls = ({ calls }: { readonly calls: readonly Call[] }): readonly boolean[] => {

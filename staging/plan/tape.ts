@@ -1,9 +1,9 @@
-// Lowers a finished plan to the binary tape of docs/internals/tape.md. In: a plan. Out: bytes. Nothing is decided here but names:
-// which virtual range (buffer) shows a storage at a time.
+// Lowers a finished plan to the binary tape of docs/internals/tape.md. In: a plan. Out: bytes. The only decision here is the virtual range (buffer)
+// that maps a storage at each time.
 //
-// A storage whose pages leave and come back has a buffer for each era: within an era each page has one residency.
-// Worked example, two bands a, b: a0 b0 are written in the forward pass, both leave, a1 b1 come back: era 0 shows a0 b0,
-// era 1 shows a1 b1; had b stayed, era 1 would show a1 and b0's same physical pages again.
+// A storage whose pages are swapped has a buffer for each era: within an era each page has one residency. Worked example, two bands a, b: a0 b0 are
+// written in the forward pass, both are swapped out, a1 b1 are swapped in: era 0 maps a0 b0, era 1 maps a1 b1. If b had stayed on the device, era 1
+// would map a1 and b0, the same physical pages as in era 0.
 import { mapped } from '../core/mapped'
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
 import { elementsOf, type Shape, shapeIn, shapeOf } from '../core/box'
@@ -14,7 +14,7 @@ import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { fromBefore, isForNext, keyOf } from './ahead'
 import { isDense } from './tileboxes'
-import { instructions, isForEver } from './instructions'
+import { instructions, isPermanent } from './instructions'
 import type { Call, Plan, View } from './plan'
 import { repeatedCalls } from './repeated'
 import { emptySections, instructionRecord, joined, type Values } from './records'
@@ -27,17 +27,19 @@ type Placed = Pick<Values<ViewFields>, 'buffer' | 'offset'>
 interface Era {
   readonly from: number
   readonly buffer: number
-  readonly shows: number[]
+  readonly residencies: number[]
 }
 
-/** For each residency the one with its pages: the one that begins the step has those that are filled for the next. */
-const beginningsOf = ({ storages, cells, calls, residencies }: Plan): readonly number[] => {
+/**
+ * By residency: the residency at the beginning of the step on the same pages, for those that are filled for the next step; for all others, itself.
+ */
+const ownersOf = ({ storages, cells, calls, residencies }: Plan): readonly number[] => {
   const isFromBefore = fromBefore({ storages, cells })
   const beginning = new Map(residencies.flatMap((r, i) => (isFromBefore(r) ? [[keyOf(r), i] as const] : [])))
   return mapped(residencies, (r, i) => (isForNext(r, calls.length) ? beginning.get(keyOf(r))! : i))
 }
 
-/** Groups the residencies of each storage into eras; buffers are numbered in order of storage, then era. */
+/** Groups the residencies of each storage into eras. Buffers are numbered by storage, then by era. */
 const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonly buffers: readonly number[] } => {
   const byStorage: number[][] = mapped(plan.storages, () => [])
   plan.residencies.forEach((r, i) => {
@@ -46,16 +48,16 @@ const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonl
   const buffers: number[] = []
   const of = mapped(byStorage, (ids, storage) => {
     const eras: Era[] = []
-    const open = (from: number, shows: number[]): void => {
-      eras.push({ from, buffer: buffers.length, shows })
+    const open = (from: number, shown: number[]): void => {
+      eras.push({ from, buffer: buffers.length, residencies: shown })
       buffers.push(storage)
     }
     for (const i of [...ids].sort((a, b) => plan.residencies[a]!.acquire - plan.residencies[b]!.acquire)) {
       const r = plan.residencies[i]!
       const era = eras[eras.length - 1]
-      const clash = era?.shows.some((j) => plan.residencies[j]!.from < r.to && r.from < plan.residencies[j]!.to)
-      if (era && !clash) era.shows.push(i)
-      else open(r.acquire, [...(era?.shows.filter((j) => plan.residencies[j]!.release > r.acquire) ?? []), i])
+      const clash = era?.residencies.some((j) => plan.residencies[j]!.from < r.to && r.from < plan.residencies[j]!.to)
+      if (era && !clash) era.residencies.push(i)
+      else open(r.acquire, [...(era?.residencies.filter((j) => plan.residencies[j]!.release > r.acquire) ?? []), i])
     }
     if (!eras.length) open(0, [])
     return eras
@@ -69,8 +71,8 @@ class TapeWriter {
   private readonly bindingOf = new Map<number, number>()
   private readonly eras: ReturnType<typeof erasOf>
   private readonly float: Float
-  private readonly beginnings: readonly number[]
-  /** For each residency its record; two that cross the border of steps share one. */
+  private readonly owners: readonly number[]
+  /** By residency: its record. Two residencies across the border of steps share one. */
   private readonly records: readonly number[]
   private events = 0
 
@@ -80,17 +82,17 @@ class TapeWriter {
   ) {
     this.eras = erasOf(plan)
     this.float = floatOf(plan.graph)
-    this.beginnings = beginningsOf(plan)
-    const numbers = new Map(this.beginnings.filter((r, i) => r === i).map((r, i) => [r, i]))
-    this.records = mapped(this.beginnings, (r) => numbers.get(r)!)
+    this.owners = ownersOf(plan)
+    const numbers = new Map(this.owners.filter((r, i) => r === i).map((r, i) => [r, i]))
+    this.records = mapped(this.owners, (r) => numbers.get(r)!)
   }
 
   bytes(): Uint8Array {
-    this.mapped()
-    this.bind()
+    this.addMappings()
+    this.addBindings()
     const repeated = repeatedCalls(this.plan)
-    this.plan.calls.forEach((c, p) => this.call(c, p, repeated[p]!))
-    this.order()
+    this.plan.calls.forEach((c, p) => this.addCall(c, p, repeated[p]!))
+    this.addInstructions()
     return joined(this.sections, {
       floatType: this.float,
       events: this.events,
@@ -102,18 +104,18 @@ class TapeWriter {
 
   private bufferAt(storage: number, p: number): number {
     const eras = this.eras.of[storage]!
-    let found = eras[0]!
-    for (const e of eras) if (e.from <= p) found = e
-    return found.buffer
+    let era = eras[0]!
+    for (const e of eras) if (e.from <= p) era = e
+    return era.buffer
   }
 
-  /** A buffer that maps a residency's pages at point p: a swap out may start when the next era begins without it. */
-  private bufferShowing(residency: number, p: number): number {
+  /** Returns a buffer that maps a residency's pages at point p. A swap out may start at the point where the next era begins without the residency. */
+  private bufferMapping(residency: number, p: number): number {
     const eras = this.eras.of[this.plan.residencies[residency]!.storage]!
-    let found: Era | undefined
-    for (const e of eras) if (e.from <= p && e.shows.includes(residency)) found = e
-    if (!found) throw new Error(`no buffer shows residency ${residency} at point ${p}`)
-    return found.buffer
+    let era: Era | undefined
+    for (const e of eras) if (e.from <= p && e.residencies.includes(residency)) era = e
+    if (!era) throw new Error(`no buffer shows residency ${residency} at point ${p}`)
+    return era.buffer
   }
 
   private placed(cell: number, p: number): Placed {
@@ -132,7 +134,7 @@ class TapeWriter {
     const inside = ((b * held[2] + h) * held[3] + w) * held[1]
     const from = isDense(v.held, v.box) ? dims : held
     const strides = [from[2] * from[3] * from[1], 1, from[3] * from[1], from[1]]
-    return this.record({ ...at, offset: at.offset + inside * e }, value.dtype, {
+    return this.addView({ ...at, offset: at.offset + inside * e }, value.dtype, {
       dims,
       strides,
       origin: mapped(originIn(value, v.box), (first, d) => first + (d === 0 ? this.firstImage(value) : 0)),
@@ -141,24 +143,24 @@ class TapeWriter {
     })
   }
 
-  /** The first image of this rank's share, in the whole batch. */
+  /** Returns the index, in the whole batch, of the first image of this rank's share. */
   private firstImage(value: Value): number {
     const isShare = slicesOf(this.plan.graph) > 1 && sharesOf(this.plan.graph).has(value.id)
     return isShare ? Math.floor(this.rank / bandsOf(this.plan.graph)) * value.shape[0]! : 0
   }
 
-  /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 and laid weights go through `view`. */
+  /** Returns a view of a dense value in its natural order: parameters, statistics, scalars. Activations of rank 4 and laid weights use `view`. */
   private flatView(at: Placed, value: Pick<Value, 'shape' | 'dtype'>): number {
-    return this.record(at, value.dtype, wholeBox(value.shape, naturalStrides))
+    return this.addView(at, value.dtype, wholeBox(value.shape, naturalStrides))
   }
 
-  /** The same for the rows of a view: of parameters and their state, all rows or those of an update. */
+  /** Returns the same for the rows of a view: all rows of a parameter or its state, or the rows of an update. */
   private rowsView({ box }: View, at: Placed, { shape, dtype }: Value): number {
     const before = box[0][0] === 0 ? 0 : box[0][0] * elementsOf(shape.slice(1)) * dtypeBytes[dtype]
     return this.flatView({ ...at, offset: at.offset + before }, { shape: shapeIn(box, shape), dtype })
   }
 
-  private record(at: Placed, dtype: DType, box: Box4): number {
+  private addView(at: Placed, dtype: DType, box: Box4): number {
     const { dims, strides, origin, extent, rank } = box
     const key = `${at.buffer},${at.offset},${dtype},${rank},${dims.join()},${strides.join()},${origin.join()},${extent.join()}`
     const known = this.viewIds.get(key)
@@ -168,7 +170,7 @@ class TapeWriter {
     return id
   }
 
-  private call(c: Call, p: number, recompute: boolean): void {
+  private addCall(c: Call, p: number, recompute: boolean): void {
     const def = opDef(c.kind)
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
@@ -209,8 +211,8 @@ class TapeWriter {
     return shapeIn(v.box, this.plan.graph.values[v.value]!.shape)
   }
 
-  /** Parameters, state, fed values, losses and outputs, by name. */
-  private bind(): void {
+  /** Writes the bindings of parameters, state, fed values, losses and outputs, by name. */
+  private addBindings(): void {
     for (const v of this.plan.graph.values) {
       const role = BOUND_ROLES.find((r) => r === v.role)
       const cell = role && this.plan.cells.find((c) => c.values.includes(v.id))
@@ -246,7 +248,7 @@ class TapeWriter {
     return this.flatView(at, v)
   }
 
-  /** The time of the runtime's read: a loss right after the last call that writes it, values that last between steps at the end. */
+  /** Returns the point at which the runtime reads a value: a loss after its last write, persistent values at the end. */
   private readAt(v: Value): number {
     const { calls } = this.plan
     let p = calls.length
@@ -257,35 +259,35 @@ class TapeWriter {
   private template(v: Value): number {
     const whole = wholeBox(v.shape, channelsLast)
     const rows = v.rows && { origin: [0, 0, v.rows.from, 0], extent: asShape(wholeRows(v)) }
-    return this.record({ buffer: null, offset: 0 }, v.dtype, { ...whole, ...rows })
+    return this.addView({ buffer: null, offset: 0 }, v.dtype, { ...whole, ...rows })
   }
 
-  private put<T extends Tag>(tag: T, operands: Values<(typeof INSTRUCTIONS)[T]['operands']>): void {
+  private addInstruction<T extends Tag>(tag: T, operands: Values<(typeof INSTRUCTIONS)[T]['operands']>): void {
     this.sections.instrs.add(instructionRecord(tag, operands))
   }
 
-  /** The instruction list, with a transfer and an event for each copy. */
-  private order(): void {
+  /** Writes the instructions, with a transfer and an event for each copy. */
+  private addInstructions(): void {
     const eventOf = new Map<string, number>()
     const start = (tag: 'swapOut' | 'swapIn', residency: number, p: number): void => {
       const event = this.events++
       eventOf.set(`${tag}${residency}`, event)
-      this.put(tag, { transfer: this.transfer(residency, p, tag === 'swapIn'), event })
+      this.addInstruction(tag, { transfer: this.addTransfer(residency, p, tag === 'swapIn'), event })
     }
     const exchange = (call: number): void => {
       const event = this.events++
       eventOf.set(`exchange${call}`, event)
-      this.put('exchange', { call, event })
+      this.addInstruction('exchange', { call, event })
     }
     const wait = (tag: 'swapOut' | 'swapIn' | 'exchange', of: number, cause: 'memory' | 'data' | 'ranks'): void =>
-      this.put('wait', { event: eventOf.get(`${tag}${of}`)!, cause })
+      this.addInstruction('wait', { event: eventOf.get(`${tag}${of}`)!, cause })
     let p = 0
     for (const i of instructions(this.plan)) {
-      if (i.tag === 'mark') this.put('mark', i)
-      else if (i.tag === 'call') this.put('call', i)
+      if (i.tag === 'mark') this.addInstruction('mark', i)
+      else if (i.tag === 'call') this.addInstruction('call', i)
       else if (i.tag === 'exchange') exchange(i.call)
       else if (i.tag === 'waitExchange') wait('exchange', i.call, 'ranks')
-      else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, { residency: this.records[i.residency]! })
+      else if (i.tag === 'acquire' || i.tag === 'release') this.addInstruction(i.tag, { residency: this.records[i.residency]! })
       else if (i.tag === 'waitSwapOut') wait('swapOut', i.residency, 'memory')
       else if (i.tag === 'waitSwapIn') wait('swapIn', i.residency, 'data')
       else start(i.tag, i.residency, p)
@@ -293,8 +295,8 @@ class TapeWriter {
     }
   }
 
-  /** Fed values and outputs have in their binding's value the place that they have in their storage. */
-  private transfer(residency: number, p: number, isIn: boolean): number {
+  /** Adds a transfer and returns its index. Fed values and outputs have the same offsets in their binding's value as in their storage. */
+  private addTransfer(residency: number, p: number, isIn: boolean): number {
     const r = this.plan.residencies[residency]!
     const storage = this.plan.storages[r.storage]!
     const [outside, end] = isIn ? (['source', r.swapIn!.from] as const) : (['sink', r.swapOut!.to] as const)
@@ -302,10 +304,10 @@ class TapeWriter {
     const bound = far !== 'tier'
     const cell = this.plan.cells[storage.cells[0]!]!
     const offset = bytesOf(r.from)
-    const beginning = this.beginnings[residency]!
+    const owner = this.owners[residency]!
     return this.sections.transfers.add({
       residency: this.records[residency]!,
-      buffer: this.bufferShowing(beginning, beginning === residency ? p : 0),
+      buffer: this.bufferMapping(owner, owner === residency ? p : 0),
       offset,
       bytes: Math.min(bytesOf(r.to), storage.bytes) - offset,
       far,
@@ -314,24 +316,24 @@ class TapeWriter {
     })
   }
 
-  private mapped(): void {
+  private addMappings(): void {
     const { plan } = this
     for (const s of this.eras.buffers) {
       const bytes = Math.max(1, plan.storages[s]!.bytes)
       this.sections.buffers.add({ pages: pagesFor(bytes), bytes })
     }
-    for (const { buffer, shows } of this.eras.of.flat())
-      for (const residency of shows) {
+    for (const { buffer, residencies } of this.eras.of.flat())
+      for (const residency of residencies) {
         let vaPage = plan.residencies[residency]!.from
         for (const { page, count } of plan.residencies[residency]!.runs) {
           this.sections.mappings.add({ buffer, vaPage, physPage: page, count, residency: this.records[residency]! })
           vaPage += count
         }
       }
-    const forEver = isForEver(plan)
+    const forEver = isPermanent(plan)
     const ahead = fromBefore(plan)
     plan.residencies.forEach((r, i) => {
-      if (this.beginnings[i] === i)
+      if (this.owners[i] === i)
         this.sections.residencies.add({ pages: r.to - r.from, flags: { forEver: forEver(r), ahead: ahead(r) } })
     })
   }
@@ -344,5 +346,5 @@ const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly numb
   return { dims, strides: strides(dims), origin: [0, 0, 0, 0], extent: dims, rank: shape.length }
 }
 
-/** Ranks run one plan; their tapes differ in the places of their shares in the whole batch. */
+/** Returns the tape of a plan. Ranks run one plan; their tapes differ in the positions of their shares in the whole batch. */
 export const toTape = (plan: Plan, rank = 0): Uint8Array => new TapeWriter(plan, rank).bytes()

@@ -1,12 +1,12 @@
 // A plan as text, for golden files: a change of a plan shows as a changed line. In: a finished plan. Out: a header with the memory, a line for each
-// segment (phase, grid, layers, number of ops, whole values and their merges), and the held and moved bytes, by kind. Invariant: neither times nor
-// page numbers are in it, so it is the same on every machine.
+// segment (phase, grid, layers, number of ops, whole values and their merges), and the held and moved bytes, by kind. Invariant: it contains neither
+// times nor page numbers, so it is the same on each machine.
 //
-// Worked example: 'step 4×1 conv1 … loss 7 ops conv1.weight.grad:sum loss:sum stats:moments' is a loop over four bands; after a name is the merge of
-// its tiles; a plain name is written piece by piece.
+// Worked example: 'step 4×1 conv1 … loss 7 ops conv1.weight.grad:sum loss:sum stats:moments' is a loop over four bands. The merge of its tiles
+// follows the name of a value; without a merge, each tile writes its part.
 import { pagesFor, pagesIn } from '../core/bytes'
-import { isForEver } from './instructions'
-import { goesToTier, type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
+import { isPermanent } from './instructions'
+import { isSwappedToTier, type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
 export const gridText = (g: Grid): string => {
   if (tilesOf(g) === 1) return 'whole'
@@ -30,9 +30,9 @@ const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
   return [s.phase, gridText(s.grid), s.name, `${s.body.length} ops${inPlace ? `, ${inPlace} in place` : ''}`, keeps.join(' ')]
 }
 
-/** The contents of a residency's storage: permanent parameters, fed data, large values, many small ones, or scratch. */
+/** Returns the kind of a residency's storage: permanent parameters, fed data, a large value, small values, or scratch. */
 const kindOf = (plan: Plan, r: Residency): string => {
-  if (isForEver(plan)(r)) return 'persistent'
+  if (isPermanent(plan)(r)) return 'persistent'
   const members = plan.storages[r.storage]!.cells.map((c) => plan.cells[c]!)
   if (plan.storages[r.storage]!.label === SMALL_VALUES) return 'small'
   if (members.some((c) => c.segment >= 0)) return 'tiles'
@@ -46,7 +46,7 @@ const residencyLines = (plan: Plan): readonly string[] => {
   const byKind = new Map<string, Residency[]>()
   for (const r of plan.residencies) byKind.set(kindOf(plan, r), [...(byKind.get(kindOf(plan, r)) ?? []), r])
   const moved = [
-    counted('out', plan.residencies.filter(goesToTier)),
+    counted('out', plan.residencies.filter(isSwappedToTier)),
     counted(
       'in',
       plan.residencies.filter((r) => r.swapIn?.from === 'tier'),

@@ -1,23 +1,22 @@
-// The tape's layout, said once: enumerations, records field by field, instructions, header, limits. From it follow the writer's
-// records (records.ts), native/gen/wire.h with the structs, native/plan/forms.hpp with the reader's checks of form, and the
-// tables of docs/internals/tape.md (scripts/gen-wire.ts). Invariant: fields follow each other in this order without gaps, each at a
-// multiple of its width.
+// The layout of the tape: enumerations, records field by field, instructions, header, limits. Everything else about it is derived: the writer's
+// records (records.ts), native/gen/wire.h with the structs, native/plan/forms.hpp with the reader's checks of form, and the tables of
+// docs/internals/tape.md (scripts/gen-wire.ts). Invariant: fields follow each other in this order without gaps, each at a multiple of its width.
 import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
 
 export const MAGIC = 'SPILLWAY'
 export const TAPE_VERSION = 5
-/** An index of nothing. */
+/** The index that means none. */
 export const NONE = 0xffffffff
-/** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
+/** Copies and slots of the lower tier start at multiples of this, which direct I/O requires. */
 export const SECTOR_BYTES = 4096
-/** The limits of a reader: beyond them its own tables would be the larger risk, or sums would exceed 64 bits. */
+/** The limits of a reader. Beyond them, its own tables would need too much memory, or sums would exceed 64 bits. */
 export const LIMITS = { poolPages: 2 ** 22, virtualPages: 2 ** 26, bytes: 2 ** 56, elements: 2 ** 53 } as const
 export const CONSTANTS = { NONE, PAGE_BYTES, SECTOR_BYTES, ALIGN_BYTES, TAPE_VERSION } as const
 
 // ---------------------------------------------------------------- enumerations
 
-/** Names in the order of their numbers, from `first` on (0 if it is not said). `groups`: predicates on records that hold one. */
+/** Names in the order of their numbers, which begin at `first` (default 0). `groups`: predicates on records that have such a field. */
 export interface Choice<N extends string = string> {
   readonly type: string
   readonly title: string
@@ -62,25 +61,25 @@ export interface Named<N extends string = string> extends FieldText {
   readonly kind: 'choice'
   readonly of: Choice<N>
 }
-/** Bits, from the lowest. */
+/** Bits, from the lowest to the highest. */
 export interface Flags<N extends string = string> extends FieldText {
   readonly kind: 'flags'
   readonly names: readonly N[]
 }
-/** The index of a record in a section (or of an event); `optional`: or NONE, which a writer gives as null. */
+/** The index of a record in a section, or of an event. `optional`: the index may be NONE, which a writer gives as null. */
 export interface Index<O extends boolean = boolean> extends FieldText {
   readonly kind: 'index'
   readonly of: string
   readonly optional: O
 }
-/** The first of a number of records of a section; the fields in `counts` give the number. */
+/** The index of the first of several records of a section. The sum of the fields in `counts` is their number. */
 export interface Span extends FieldText {
   readonly kind: 'span'
   readonly of: string
   readonly counts: readonly string[]
   readonly words: string
 }
-/** Always 0; writers do not mention it. */
+/** Always 0. A writer gives no value for it. */
 export interface Reserved extends FieldText {
   readonly kind: 'reserved'
   readonly times: number
@@ -110,7 +109,7 @@ export interface Instruction<F extends Fields = Fields> {
 }
 const instruction = <F extends Fields>(operands: F, what: string): Instruction<F> => ({ operands, what })
 
-/** Numbered from 1 in this order; their operands are a, b, c of the record. */
+/** Instructions are numbered from 1 in this order. Their operands are a, b, c of the record. */
 // biome-ignore format: a table
 export const INSTRUCTIONS = {
   call: instruction({ call: index('calls') }, 'run the call on the compute stream'),
@@ -128,11 +127,11 @@ export const TAG = { type: 'Tag', title: 'instruction', names: Object.keys(INSTR
 // ---------------------------------------------------------------- sections
 
 export interface Section<F extends Fields = Fields> {
-  /** The name of one record. */
+  /** The name of a single record. */
   readonly one: string
   readonly what: string
   readonly fields: F
-  /** Its records are plain numbers: one field, and no struct of its own. */
+  /** Set if its records are plain numbers: one field, and no struct. */
   readonly bare?: true
 }
 const section = <F extends Fields>(one: string, what: string, fields: F): Section<F> => ({ one, what, fields })
@@ -183,14 +182,14 @@ export const HEADER = {
   sections: numbers('u64', 2 * sectionNames.length, 'offset and record count of each section below, in order'), reserved: reserved('u64', 2),
 } as const
 
-/** Choices whose numbers several records use. */
+/** The choices that several records use. */
 export const CHOICES: readonly Choice[] = [DTYPE, ROLE, DIST, FAR, CAUSE, TAG]
 
 // ---------------------------------------------------------------- sizes
 
 export const WIDTHS: Readonly<Record<Width, number>> = { u8: 1, u16: 2, u32: 4, u64: 8, f64: 8 }
 export const timesOf = (f: Field): number => ('times' in f ? f.times : 1)
-/** Each field's offset, and behind them the size of the record. */
+/** Returns the offset of each field, followed by the size of the record. */
 export const offsetsOf = (fields: Fields): readonly number[] => {
   const at = [0]
   for (const f of Object.values(fields)) at.push(at.at(-1)! + WIDTHS[f.width] * timesOf(f))

@@ -1,7 +1,7 @@
-// Other borders of the best plan, if it is nothing but tiles. In: its segments. Out: the same step with two segments joined, one split, or a border
-// moved, one change at a time, kept if the simulator says that it is faster. `tiled` chooses borders by an estimate of crossing bytes; only the
-// simulator knows the hidden part of their copies. Worked example, [c1 c2 | c3 c4]: c2's result moves while nothing else is computed; [c1 c2 c3 | c4]
-// waits for less.
+// Other borders of the best plan, if all its segments are tiled. In: its segments. Out: the same step with two segments joined, one split, or a
+// border moved: one change at a time, kept if the simulated step is faster. `tiled` chooses borders by an estimate of crossing bytes. Only the
+// simulator knows how much of their copies the compute hides. Worked example, [c1 c2 | c3 c4]: no compute hides the copy of c2's result; [c1 c2 c3 |
+// c4] waits for less.
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { tilesOf } from '../plan/plan'
@@ -12,10 +12,10 @@ import { forwardPieces, inTiles } from '../schedule/tiled'
 
 type Tiles = readonly ChosenSegment[]
 
-/** Calls of all layouts together: the work of the search, on any planning machine. */
+/** The most calls of all layouts together. It bounds the work of the search on any planning machine. */
 const MOST_CALLS = 100_000
 
-/** The segments after a change of the i-th; null if it is impossible. */
+/** Returns the segments after a change of the i-th; null if the change is impossible. */
 type Change = (tiles: Tiles, i: number) => Tiles | null
 
 const replaced = (tiles: Tiles, i: number, n: number, ...by: readonly ChosenSegment[]): Tiles => [
@@ -35,7 +35,7 @@ const split: Change = (tiles, i) => {
   return middle > s.from ? replaced(tiles, i, 1, { ...s, to: middle }, { ...s, from: middle }) : null
 }
 
-/** Moves the border after it by a number of pieces. */
+/** Moves the border after a segment by `by` pieces. */
 const shifted =
   (by: number): Change =>
   (tiles, i) => {
@@ -48,19 +48,19 @@ const CHANGES = [joined, shifted(-1), shifted(1), split]
 
 const keyOf = (tiles: Tiles): string => tiles.map(({ from, grid: { B, H, W } }) => `${from}:${B}x${H}x${W}`).join()
 
-/** The segment whose tiles cost most first. */
+/** Returns the indices of the segments, by the cost of their tiles, largest first. */
 const orderOf = (pieces: ForwardPieces, tiles: Tiles): readonly number[] => {
   const costs = tiles.map(({ from, to, grid }) => tilingSeconds(pieces.span(from, to - 1), grid, pieces.launchSeconds))
   return [...costs.keys()].sort((a, b) => costs[b]! - costs[a]!)
 }
 
-/** Each change at each segment for as long as it helps. */
+/** Applies each change to each segment, repeatedly while it makes the step faster. */
 function* changed(graph: Graph, machine: Machine, first: Tiles, toBeat: number): Generator<Candidate, void, number> {
   const pieces = forwardPieces(graph, machine)
   const seen = new Set([keyOf(first)])
   let [tiles, least, calls] = [first, toBeat, 0]
-  /** Returns true if it is faster: then the search continues from it. */
-  const look = function* (next: Tiles): Generator<Candidate, boolean, number> {
+  /** Returns true if these segments make the fastest step so far. Then the search continues from them. */
+  const keepIfFaster = function* (next: Tiles): Generator<Candidate, boolean, number> {
     const key = keyOf(next)
     if (seen.has(key) || calls >= MOST_CALLS) return false
     seen.add(key)
@@ -78,7 +78,7 @@ function* changed(graph: Graph, machine: Machine, first: Tiles, toBeat: number):
       for (const change of CHANGES)
         for (let more = true; more; ) {
           const next = i < tiles.length ? change(tiles, i) : null
-          more = next !== null && (yield* look(next))
+          more = next !== null && (yield* keepIfFaster(next))
         }
   }
 }

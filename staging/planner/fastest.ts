@@ -1,6 +1,6 @@
-// The search over candidates: planners list them, the fastest in simulation that fits the budget is the plan. In: a training graph, a machine, a
-// budget. Out: the best plan, without physical pages yet, or the reason why there is none, with the smallest budget that works and the values in the
-// way. Invariant: bounds leave out no candidate that could win.
+// The search over candidates. Planners list candidates; the plan is the candidate that fits the budget and is fastest in simulation. In: a training
+// graph, a machine, a budget. Out: the best plan, without physical pages; or the reason why none fits, the smallest sufficient budget, and the
+// largest values at the tightest call. Invariant: lower bounds exclude no candidate that could win.
 import { type Either, isLeft, isRight, type Left, left, mapLeft, right } from 'fp-ts/Either'
 import { bytesOf, pagesIn } from '../core/bytes'
 import type { StageError, TooManyCalls } from '../core/errors'
@@ -23,7 +23,7 @@ import { scheduleSwaps } from '../schedule/swaptimes'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { leastPages, type PlannedStays, tightestCall } from '../schedule/stays'
-import { type TierLack, tierLack, unworn } from './tierlack'
+import { type TierLack, tierLack, withoutWearLimit } from './tierlack'
 import { graphsInParts } from './weightparts'
 
 export interface CompileOptions {
@@ -31,20 +31,20 @@ export interface CompileOptions {
   readonly budgetBytes: number
   readonly machine: Machine
   readonly algorithms?: Algorithms
-  /** Replaces the registry's entry under the strategy's name: the laboratory takes heuristics away. */
+  /** Replaces the registry's planner of this strategy. The laboratory uses it to switch heuristics off. */
   readonly method?: Method
-  /** Calls that there is memory to plan; absent: in Node.js' usual heap. */
+  /** The most calls that the planner has memory for. Default: the number for the usual heap of Node.js. */
   readonly mostCalls?: number
-  /** Seconds of `auto`'s search, counted as work. 0: the list of the strategy alone. */
+  /** Seconds of `auto`'s search, counted as work. With 0, only the listed candidates are tried. */
   readonly effort?: number | undefined
-  /** Told of the work as it is done. */
+  /** Called for each step of work. */
   readonly count?: (work: Work) => void
 }
 
 /** The steps of a candidate: offered, laid out if its bounds do not exclude it, simulated if it fits. */
 export type Work = 'offered' | 'laid out' | 'simulated'
 
-/** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
+/** Returns the plan of a candidate in a budget, without verification and without physical pages; null if it does not fit. */
 export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): UnpagedPlan | null => {
   const pages = pagesIn(o.budgetBytes)
   if (c.least > pages) return null
@@ -74,10 +74,10 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
   }
 }
 
-/** A step this little longer than its compute is not worth finer tiles. */
+/** A step is not worth finer tiles if its time is at most this factor above its compute. */
 const HARDLY_WAITS = 1.02
 
-/** And one that is only this little longer is as fast as it can be. */
+/** A step is not worth improvers if its time is at most this factor above its compute. */
 const NOTHING_TO_GAIN = 1.001
 
 interface Best {
@@ -86,19 +86,19 @@ interface Best {
   readonly seconds: number
 }
 
-/** The fastest plan of the candidates seen so far, of one strategy after the other. */
+/** The fastest plan so far, over the candidates of all strategies tried. */
 class Search {
   best: Best | null = null
-  /** Among plans that fit the budget and no tier, the one that exceeds its tier least. */
+  /** The smallest lack of the lower tier, among plans that fit the budget but not the tier. */
   lack: TierLack | null = null
-  /** Nothing more need be tried. */
+  /** True if no other candidate needs to be tried. */
   isEnough = false
-  /** Calls of finer tiles, more than the memory of the planner admits. */
+  /** The calls of the finest tiles, if they are more than the planner has memory for. */
   tooMany: TooManyCalls | undefined
   private smallest: Candidate | null = null
-  /** Listed ones that surely exceed the budget: used only if nothing fits. */
+  /** Listed candidates whose lower bound exceeds the budget. Used only if nothing fits. */
   private readonly large: Candidate[] = []
-  /** Whose algorithms are planned with. */
+  /** The machine whose kernel algorithms the plans use. */
   machine: Machine
 
   constructor(
@@ -118,8 +118,10 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
-  /** For a candidate that is not worth a layout, a bound on its pages: cheap bounds come first. */
-  private hopeless(c: Candidate): number | undefined {
+  /**
+   * Returns a lower bound on the pages of a candidate that cannot win or fit; undefined if it is worth a layout. The cheap bounds are checked first.
+   */
+  private boundIfExcluded(c: Candidate): number | undefined {
     this.o.count?.('offered')
     const known = c.atLeastPages ?? 0
     if (this.best && ((c.computeSeconds ?? 0) >= this.best.seconds || known > this.pages)) return known
@@ -130,7 +132,7 @@ class Search {
     return undefined
   }
 
-  /** The candidate with the least memory of all that were offered. A list of millions of calls is dropped as soon as its pages are known. */
+  /** The offered candidate with the least memory. A large candidate is laid out only if its bound is below the least so far, and is then dropped. */
   get least(): Candidate | null {
     this.large.sort((a, b) => b.atLeast!.pages - a.atLeast!.pages)
     for (
@@ -148,7 +150,7 @@ class Search {
     if (!this.smallest || c.least < this.smallest.least) this.smallest = c
   }
 
-  /** A laid out candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
+  /** Returns the seconds of a candidate with a layout; Infinity if it does not fit or cannot be the fastest. */
   private consider(c: Candidate, strategy: string): number {
     const plan = this.beaten(c.layout) ? null : scheduled(c, strategy, this.o)
     if (!plan) return Infinity
@@ -165,8 +167,8 @@ class Search {
   }
 
   /**
-   * All that the planner lists, or all until one is enough: the least that it may need, by the bounds of those that are not laid
-   * out. One that fits and hardly waits lets the planner skip those that compute more.
+   * Tries all candidates of a planner, or all until `isEnough`. Returns the least pages of any of them, by the lower bound of those without a layout.
+   * After a candidate that fits and hardly waits, the planner may skip those that compute more.
    */
   private list(
     candidates: Iterator<Candidate, unknown, boolean>,
@@ -178,15 +180,15 @@ class Search {
     for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
       const c = next.value
       goodEnough = false
-      const hopeless = this.hopeless(c)
-      if (hopeless !== undefined) {
-        least = Math.min(least, hopeless)
+      const excludedPages = this.boundIfExcluded(c)
+      if (excludedPages !== undefined) {
+        least = Math.min(least, excludedPages)
         if (!this.best) this.large.push(c)
         continue
       }
       least = Math.min(least, c.least)
       this.note(c)
-      // A plan with long waits may wait less in less memory; a plan with long compute would compute more.
+      // A plan with long waits may wait less in less memory. A plan with long compute would compute more in less memory.
       goodEnough =
         this.best !== null && computeSeconds(c.layout) >= this.best.seconds
           ? c.least <= this.pages
@@ -205,7 +207,7 @@ class Search {
     return this.isFirst && this.best !== null
   }
 
-  /** The list of the strategy, and its candidates for this budget if a listed one fits. */
+  /** Tries the listed candidates of a strategy. If one fits, also tries the refiner's candidates for this budget. */
   run(strategy: string): Either<StageError, void> {
     const { planner, small, refiner } = this.o.method ?? planners[strategy]!
     const listed = planner(this.graph, this.machine)
@@ -221,7 +223,7 @@ class Search {
     return right(undefined)
   }
 
-  /** The last list of a strategy, if nothing else fits: candidates with the least memory. */
+  /** Tries the last list of a strategy, the candidates with the least memory. Used only if nothing else fits. */
   finest(strategy: string): void {
     const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
     const listed = method.finest?.(this.graph, this.machine, mostCalls)
@@ -231,7 +233,7 @@ class Search {
     for (; !next.done && !this.best; next = listed.next(false)) {
       const c = next.value
       if ((c.atLeast?.pages ?? 0) >= known) continue
-      if (this.hopeless(c) === undefined) {
+      if (this.boundIfExcluded(c) === undefined) {
         this.note(c)
         this.consider(c, strategy)
       } else this.large.push(c)
@@ -243,15 +245,15 @@ class Search {
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
     for (let next = refined.next(Infinity); !next.done; )
-      next = refined.next(this.hopeless(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
+      next = refined.next(this.boundIfExcluded(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
   }
 
-  /** Returns true if the best waits for a part of its time that is worth a search. */
+  /** True if the best plan waits long enough to be worth a search. */
   get waits(): boolean {
     return this.best !== null && this.best.seconds > NOTHING_TO_GAIN * computeSeconds(this.best.candidate.layout)
   }
 
-  /** From the best plan, whosever it is. Below the least effort of a search, improvements would take most of the time. */
+  /** Improves the best plan of any strategy. Below the least effort of a search, it does nothing: improvers would take most of the time. */
   improve(improver: Improver, strategy: string): void {
     if (!this.best || this.isFirst || (this.o.effort ?? DEFAULT_EFFORT) < LEAST_EFFORT) return
     const { candidate, seconds } = this.best
@@ -259,12 +261,12 @@ class Search {
   }
 }
 
-/** Waits less for the input of the step. Predictions run one step at a time. */
+/** Reduces the wait for the step's input. Predictions run one step at a time, so no step loads the next one's input. */
 const startSooner = (search: Search, trains: boolean): void => {
   for (const improver of trains ? [overlapping, arriving] : [arriving]) if (search.waits) search.improve(improver, 'auto')
 }
 
-/** In-core if it fits, else the search. Predictions choose only tiles. */
+/** Tries in-core first. If it fits, the search is skipped. Predictions only choose tiles. */
 const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
@@ -279,44 +281,44 @@ const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
   return right(undefined)
 }
 
-/** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
+/** The machine with the fastest algorithms, and with those that need the least scratch memory (paper 4, section 4.2). */
 const scratchVariants = (m: Machine): readonly Machine[] => (m.choices ? [m, withScratch(m, 0)] : [m])
 
-/** A link that is dear: planners move less. */
-const DEAR = 1 / 16
-const withDearLink = (m: Machine): Machine => {
+/** The share of its bandwidth that a link keeps, so that planners move less. */
+const SLOW_SHARE = 1 / 16
+const withSlowLink = (m: Machine): Machine => {
   const { outBytesPerSecond: out, inBytesPerSecond: into, beyond } = m.link
-  const dear = beyond ?? { outBytesPerSecond: DEAR * out, inBytesPerSecond: DEAR * into }
+  const slow = beyond ?? { outBytesPerSecond: SLOW_SHARE * out, inBytesPerSecond: SLOW_SHARE * into }
   return {
     ...m,
-    link: { ...m.link, outBytesPerSecond: dear.outBytesPerSecond, inBytesPerSecond: dear.inBytesPerSecond },
+    link: { ...m.link, outBytesPerSecond: slow.outBytesPerSecond, inBytesPerSecond: slow.inBytesPerSecond },
   }
 }
 
 /**
- * If host memory is too small, planners see the link of the disk, or a dear one, and move less. The search of `auto` knows the limits. It needs the dear link
- * only if it found no plan, because it starts from plans that move much.
+ * Returns a second machine to plan for if host memory is too small: its link is the disk's, or a slow one, so planners move less. The search of
+ * `auto` knows the limits of memory. It needs the slow link only if it found no plan, because its seeds move much.
  */
-const linkVariants = (found: Search, { strategy, method }: CompileOptions): readonly Machine[] => {
-  const { hostBytes, tierBytes } = found.best?.plan ?? { tierBytes: 0 }
-  const isTooSmall = found.lack !== null || tierBytes > (hostBytes ?? Infinity)
-  const knowsLimits = strategy === 'auto' && !method && found.best !== null
-  return isTooSmall && !knowsLimits ? [withDearLink(found.machine)] : []
+const linkVariants = (state: Search, { strategy, method }: CompileOptions): readonly Machine[] => {
+  const { hostBytes, tierBytes } = state.best?.plan ?? { tierBytes: 0 }
+  const isTooSmall = state.lack !== null || tierBytes > (hostBytes ?? Infinity)
+  const knowsLimits = strategy === 'auto' && !method && state.best !== null
+  return isTooSmall && !knowsLimits ? [withSlowLink(state.machine)] : []
 }
 
-/** The plan of one candidate, or why it does not fit. */
+/** Returns the plan of one candidate, or the reason why it does not fit. */
 export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const plan = scheduled(c, o.strategy, o)
   if (!plan) return left(infeasible(c, o))
-  const lack = tierLack(plan, unworn(o.machine), outcomeOf(plan, o.machine.link))
+  const lack = tierLack(plan, withoutWearLimit(o.machine), outcomeOf(plan, o.machine.link))
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
 
-/** Host memory that is the device's own memory is no lower tier for `auto`, unless a part of it was offered. */
+/** Removes the lower tier for `auto` if host memory is the device's own memory, unless a part of it was offered. */
 export const asStrategyMoves = (o: CompileOptions): CompileOptions =>
   o.strategy === 'auto' && !o.method && o.machine.link.sameMemory ? { ...o, machine: withoutTier(o.machine) } : o
 
-/** The fastest plan of a strategy that fits. */
+/** Returns the fastest plan of a strategy that fits the budget. */
 export const search = (graph: Graph, requested: CompileOptions): Either<StageError, UnpagedPlan> => {
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(requested.strategy)) return left({ tag: 'UnknownStrategy', got: requested.strategy, legal })
@@ -324,27 +326,30 @@ export const search = (graph: Graph, requested: CompileOptions): Either<StageErr
   return mapLeft((e: StageError) => withinTier(graph, o, e))(withWeightParts(graph, o))
 }
 
-/** The steps with weights in parts that `auto` plans if nothing fits with whole weights. */
+/** The graphs with weights in parts that `auto` may plan. */
 const partsFor = (graph: Graph, { strategy, method }: CompileOptions): readonly Graph[] =>
   strategy === 'auto' && !method ? graphsInParts(graph) : []
 
 /**
- * With whole weights, or with weights in parts if that is faster. If the budget is too small for whole weights, in the largest parts that fit. Ends
- * where smaller parts need no less.
+ * Returns a plan with whole weights, or one with weights in parts if that is faster. If the budget is too small for whole weights, the parts are the
+ * largest that fit. The loop ends if smaller parts need as much memory.
  */
 const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
-  let answer = searchedGently(graph, o)
+  let answer = searchedSparingDisk(graph, o)
   if (isRight(answer)) return fasterInParts(graph, o, answer.right)
   for (const parts of partsFor(graph, o)) {
     if (!isBudgetRefusal(answer)) return answer
-    const next = searchedGently(parts, o)
+    const next = searchedSparingDisk(parts, o)
     if (isBudgetRefusal(next) && next.left.smallestBytes >= answer.left.smallestBytes) return answer
     answer = next
   }
   return answer
 }
 
-/** The faster of a plan with whole weights and one with weights in parts. The second is tried if no loop of the search may hold the largest weight. */
+/**
+ * Returns the faster of two plans: with whole weights, and with weights in parts. The second is tried if the search allows no loop with the largest
+ * weight.
+ */
 const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Either<StageError, UnpagedPlan> => {
   const seconds = (plan: UnpagedPlan): number => outcomeOf(plan, o.machine.link).makespanSeconds
   const weights = graph.values.flatMap((v) => (v.role === 'param' ? [valueBytes(v)] : []))
@@ -353,7 +358,7 @@ const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Eit
     Math.max(0, ...weights) > WHOLE * o.budgetBytes &&
     seconds(whole) > HARDLY_WAITS * computeSeconds(inCoreLayout(graph, o.machine))
   const [parts] = isWorthTrying ? partsFor(graph, o) : []
-  const other = parts && searchedGently(parts, o)
+  const other = parts && searchedSparingDisk(parts, o)
   return right(other && isRight(other) && seconds(other.right) < seconds(whole) ? other.right : whole)
 }
 
@@ -361,15 +366,15 @@ type BudgetRefusal = Left<Extract<StageError, { readonly tag: 'BudgetInfeasible'
 const isBudgetRefusal = (answer: Either<StageError, unknown>): answer is BudgetRefusal =>
   isLeft(answer) && answer.left.tag === 'BudgetInfeasible'
 
-const searchedGently = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
-  const gentle = searched(graph, o)
-  // A disk is worn out rather than that nothing can be trained.
-  return isLeft(gentle) && gentle.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
-    ? searched(graph, { ...o, machine: unworn(o.machine) })
-    : gentle
+const searchedSparingDisk = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+  const sparing = searched(graph, o)
+  // If no plan respects the write limit of the disk, plan without the limit: a worn disk is better than a failure.
+  return isLeft(sparing) && sparing.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
+    ? searched(graph, { ...o, machine: withoutWearLimit(o.machine) })
+    : sparing
 }
 
-/** Raises the smallest budget of a refusal if a limited lower tier is too small for the plan in it. In-core plans need no tier. */
+/** Raises the smallest budget of a refusal if the plan in it exceeds a limited lower tier. In-core plans need no tier. */
 const withinTier = (graph: Graph, o: CompileOptions, e: StageError): StageError => {
   const { bytes, beyond } = o.machine.link
   const isLimited = hasTier(o.machine) && (beyond ?? { bytes }).bytes !== undefined
@@ -387,7 +392,7 @@ const withinTier = (graph: Graph, o: CompileOptions, e: StageError): StageError 
   return { ...e, smallestBytes: bytesOf(high) }
 }
 
-/** The pages of the step that keeps everything. */
+/** Returns the pages of the step that keeps everything. */
 export const inCorePages = (graph: Graph, machine: Machine): number =>
   Math.min(
     ...scratchVariants(machine).flatMap((m) => {
@@ -396,46 +401,46 @@ export const inCorePages = (graph: Graph, machine: Machine): number =>
     }),
   )
 
-/** Returns true if a plan of the strategy fits: the same answer as `search`, without the search for a fast one. */
-export const hasPlan = (graph: Graph, asked: CompileOptions): boolean => {
-  const o = asStrategyMoves({ ...asked, machine: unworn(asked.machine) })
+/** Returns true if a plan of the strategy fits. The answer is the same as `search`'s, without the search for a fast plan. */
+export const hasPlan = (graph: Graph, requested: CompileOptions): boolean => {
+  const o = asStrategyMoves({ ...requested, machine: withoutWearLimit(requested.machine) })
   return hasOwnPlan(graph, o) || (partsFor(graph, o).length > 0 && isRight(withWeightParts(graph, { ...o, effort: 0 })))
 }
 
 const hasOwnPlan = (graph: Graph, o: CompileOptions): boolean => {
-  const found = new Search(graph, o, true)
+  const state = new Search(graph, o, true)
   const isTrained = trains(graph)
   const isAuto = o.strategy === 'auto' && !o.method
   for (const machine of scratchVariants(o.machine)) {
-    found.machine = machine
-    if (isAuto) found.run('in-core')
-    if (!found.hasFirst) found.run(isAuto && !isTrained ? 'tiled' : o.strategy)
-    if (found.hasFirst) return true
+    state.machine = machine
+    if (isAuto) state.run('in-core')
+    if (!state.hasFirst) state.run(isAuto && !isTrained ? 'tiled' : o.strategy)
+    if (state.hasFirst) return true
   }
-  if (!found.lack) found.finest(isTrained || !isAuto ? o.strategy : 'tiled')
-  return found.hasFirst || (found.lack !== null && isRight(searchedGently(graph, o)))
+  if (!state.lack) state.finest(isTrained || !isAuto ? o.strategy : 'tiled')
+  return state.hasFirst || (state.lack !== null && isRight(searchedSparingDisk(graph, o)))
 }
 
 const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
-  const found = new Search(graph, o)
+  const state = new Search(graph, o)
   const runs = (): Either<StageError, void> => {
-    const ran = o.strategy === 'auto' && !o.method ? runAll(found, trains(graph)) : found.run(o.strategy)
-    if (!isLeft(ran)) for (const improver of o.method?.improvers ?? []) found.improve(improver, o.strategy)
+    const ran = o.strategy === 'auto' && !o.method ? runAll(state, trains(graph)) : state.run(o.strategy)
+    if (!isLeft(ran)) for (const improver of o.method?.improvers ?? []) state.improve(improver, o.strategy)
     return ran
   }
   for (const machine of scratchVariants(o.machine)) {
-    found.machine = machine
+    state.machine = machine
     const ran = runs()
     if (isLeft(ran)) return ran
-    for (found.machine of linkVariants(found, o)) runs()
-    if (found.isEnough) break
+    for (state.machine of linkVariants(state, o)) runs()
+    if (state.isEnough) break
   }
-  // More calls take less memory, and do not move less.
-  if (!found.best && !found.lack) found.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
-  // The last of all: it changes the graph, which nothing else would know.
-  if (o.strategy === 'auto' && !o.method) found.improve(laying, 'auto')
-  if (found.best) return right(found.best.plan)
-  return left(found.lack ? tooLittle(found.lack, o) : infeasible(found.least, o, found.tooMany))
+  // Finer tiles have more calls and need less memory, but move as many bytes.
+  if (!state.best && !state.lack) state.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
+  // `laying` is last because it changes the graph, which the other steps do not expect.
+  if (o.strategy === 'auto' && !o.method) state.improve(laying, 'auto')
+  if (state.best) return right(state.best.plan)
+  return left(state.lack ? tooLittle(state.lack, o) : infeasible(state.least, o, state.tooMany))
 }
 
 const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError => ({
@@ -447,7 +452,7 @@ const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError 
   hasBytes: has,
 })
 
-/** With all swaps; a candidate without early moves needs no more than its least either way. */
+/** Returns the stays with the least memory. A candidate without early swaps needs no more than `least` in both cases. */
 const tightestOf = (c: Candidate): readonly PlannedStays[] => {
   const all = c.fit(0)
   return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)

@@ -1,9 +1,10 @@
-// Weights laid out once a step, if memory allows (graph/laid.ts). In: the best step; each of its convolutions lays its weight out for its kernels, in
-// every tile and once more in the backward. Out: the same step with a first run that lays them out, and convolutions that read them so; the simulator
-// chooses. A laid-out weight stays until its last reader. Worked example, bf16: a convolution and its gradient by the data round a weight of 9 MB
-// each; rounded once, 4.5 MB are held from the head to the end of the backward, and the step is a launch and 13.5 MB of traffic shorter.
+// Weights converted to the kernels' layout once a step, if memory allows (graph/laid.ts). In: the best step, where each convolution converts its
+// weight in every tile and once more in the backward pass. Out: the same step with a first run that converts weights, and convolutions that read the
+// results; the simulator chooses. A converted weight is held until its last reader. Worked example, bf16: a convolution and its gradient by the data
+// round a weight of 9 MB each. Rounded once, 4.5 MB are held from the first run to the end of the backward pass; the step saves a launch and 13.5 MB
+// of traffic.
 import type { Graph, ValueId } from '../graph/graph'
-import { laidOut, layingOps, readers } from '../graph/laid'
+import { laidOut, layoutCount, readers } from '../graph/laid'
 import type { Machine } from '../graph/machine'
 import { ranksOf } from '../graph/ranks'
 import { elementsOf } from '../core/box'
@@ -11,19 +12,19 @@ import { type Segment, UNTILED } from '../plan/plan'
 import type { Candidate, Improver } from '../schedule/candidate'
 import type { Layout } from '../schedule/layout'
 
-/** Ways that are laid out, each with half of the bytes of the one before it, and calls of all of them together. */
-const TRIED = 4
+/** The most layouts, each with half of the bytes of the layout before it, and the most calls of all of them together. */
+const MOST_LAYOUTS = 4
 const MOST_CALLS = 40_000
 
-/** A weight, and how many calls read it: all but one are spared the work, so nothing is where there is but one. */
+/** A weight and the number of calls that read it. All readers but one save the conversion, so a weight with one reader gains nothing. */
 interface Laid {
   readonly weight: ValueId
   readonly elements: number
   readonly calls: number
 }
 
-/** The weights that several calls read, those first that most do. */
-const wanted = ({ graph, calls }: Layout): readonly Laid[] => {
+/** Returns the weights that several calls read, by the number of calls, largest first. */
+const readOften = ({ graph, calls }: Layout): readonly Laid[] => {
   const counts = new Map<number, number>()
   for (const { op } of calls) counts.set(op, (counts.get(op) ?? 0) + 1)
   return [...readers(graph)]
@@ -38,8 +39,8 @@ const wanted = ({ graph, calls }: Layout): readonly Laid[] => {
     .sort((a, b) => b.calls - a.calls || a.elements - b.elements)
 }
 
-/** Those that come first and together take at most this share of the memory of all. */
-const share = (all: readonly Laid[], of: number): readonly Laid[] => {
+/** Returns the longest prefix of `all` that takes at most the share `of` of its elements. */
+const prefixWithin = (all: readonly Laid[], of: number): readonly Laid[] => {
   const most = of * all.reduce((n, l) => n + l.elements, 0)
   const chosen: Laid[] = []
   let elements = 0
@@ -51,9 +52,9 @@ const share = (all: readonly Laid[], of: number): readonly Laid[] => {
   return chosen
 }
 
-/** The segments of the graph that lays weights out, of those of the graph as it was. */
+/** Returns the segments for the graph `laid`, from the segments of the original graph: the first one runs the conversions. */
 export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonly Segment[] => {
-  const n = layingOps(laid)
+  const n = layoutCount(laid)
   const head: Segment = {
     name: 'weights laid out',
     phase: 'forward',
@@ -65,8 +66,8 @@ export const behindLaying = (laid: Graph, segments: readonly Segment[]): readonl
 }
 
 /**
- * A device's work in each call is worth saving if its calls are timed with and without it. Ranks run one list of ops. Budgets that need weights in
- * parts have no room for laid-out ones.
+ * Returns true if the device converts weights in each call and its calls are timed in both layouts. Several ranks must run one list of ops. If the
+ * budget needs weights in parts, it has no memory for converted weights.
  */
 const isWorthTrying = (graph: Graph, { device, choices, simulated }: Machine): boolean =>
   device.laysWeights && choices !== undefined && !simulated && ranksOf(graph) === 1 && !graph.inParts
@@ -78,11 +79,11 @@ function* layingOnce(
   { layout, like }: Candidate,
   seconds: number,
 ): Generator<Candidate, void, number> {
-  if (!like || layingOps(layout.graph) > 0 || !isWorthTrying(graph, machine)) return
-  const all = wanted(layout)
-  let left = Math.min(TRIED, Math.floor(MOST_CALLS / layout.calls.length))
+  if (!like || layoutCount(layout.graph) > 0 || !isWorthTrying(graph, machine)) return
+  const all = readOften(layout)
+  let left = Math.min(MOST_LAYOUTS, Math.floor(MOST_CALLS / layout.calls.length))
   for (let of = 1; left > 0; of /= 2, left--) {
-    const chosen = share(all, of)
+    const chosen = prefixWithin(all, of)
     if (chosen.length === 0) return
     const laid = laidOut(graph, new Set(chosen.map((l) => l.weight)))
     if ((yield like(behindLaying(laid, layout.segments), laid)) < seconds) return

@@ -10,10 +10,10 @@ import type { Candidate, Improver } from '../schedule/candidate'
 import type { Layout } from '../schedule/layout'
 import { leavingIn, type PlannedStays } from '../schedule/stays'
 
-/** Calls of all tried steps together. */
+/** The most calls of all tried steps together. */
 const MOST_CALLS = 400_000
 
-/** The gap with the longest compute. */
+/** Returns the gap with the longest compute. */
 const longestGap = ({ stays }: PlannedStays, before: Float64Array): number => {
   const seconds = (gap: number): number => before[stays[gap + 1]!.first]! - before[stays[gap]!.last + 1]!
   let longest = 0
@@ -29,10 +29,12 @@ const secondsBefore = (calls: readonly Call[]): Float64Array => {
   return before
 }
 
-/** Returns true if the next step's data need pages that the backward pass of this step reads. */
+/** Returns true if the backward pass reads pages again that the next step's data need. */
 const isReadAgain = ({ swapped, stays }: PlannedStays): boolean => stays.length > 1 && !swapped.includes(true)
 
-/** The fed parts that may be loaded ahead, in order of use. A sample that is read in bands is not fed twice: it would be read and decoded twice. */
+/**
+ * Returns the fed parts that may be loaded ahead, in order of use. A sample that is read in bands is excluded: it would be read and decoded twice.
+ */
 const offered = ({ graph, cells, storages }: Layout, planned: readonly PlannedStays[]): readonly PlannedStays[] => {
   const sampleBytes = ({ storage }: PlannedStays): number => {
     const value = graph.values[cells[storages[storage]!.cells[0]!]!.values[0]!]!
@@ -43,7 +45,7 @@ const offered = ({ graph, cells, storages }: Layout, planned: readonly PlannedSt
     .sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
 }
 
-/** The first `count` of these parts, loaded in the step before. */
+/** Returns the stays with the first `count` of these parts loaded in the step before. */
 const loadedAhead = (layout: Layout, planned: readonly PlannedStays[], count: number): readonly PlannedStays[] => {
   const { calls } = layout
   const before = secondsBefore(calls)
@@ -56,7 +58,7 @@ const loadedAhead = (layout: Layout, planned: readonly PlannedStays[], count: nu
   })
 }
 
-/** The candidate with its first parts loaded in the step before. */
+/** Returns the candidate with its first `count` parts loaded in the step before. */
 const ahead = (c: Candidate, count: number): Candidate => {
   const { layout, least, like } = c
   return {

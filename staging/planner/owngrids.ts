@@ -1,8 +1,8 @@
-// A grid of its own for each loop of the best plan. In: a step with tiled loops, and pages. Out: the same step with other tiles in some, kept if the
-// simulator says that it is faster: planners give all loops one limit. A change is tried on all loops, then, if that is no better, on either half of
-// them, first those with the largest possible gain, and so on, as long as the gain may be worth the work; a grid that holds too much is too large for
-// any tiles of the others. Worked example, four loops in 8 tiles each; the third fills the budget: all in 4 are no plan; the first two in 4 are a
-// faster one, then in 2, then whole.
+// A grid for each loop of the best plan. In: a step with tiled loops, and pages. Out: the same step with other tiles in some loops, kept if the
+// simulated step is faster. Planners use one memory limit for all loops, which is not the best for each. A change is tried on all loops, then, if
+// that is no better, on each half of them, with the largest possible gain first, while the gain may be worth the work. A grid that needs too much
+// memory is excluded for all grids of the other loops. Worked example, four loops in 8 tiles each; the third fills the budget: 4 tiles in all loops
+// do not fit; 4 tiles in the first two loops are faster, then 2, then 1.
 import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
@@ -16,18 +16,18 @@ import { opCosts } from '../schedule/chain'
 import type { Layout } from '../schedule/layout'
 import { overfullCalls } from '../schedule/stays'
 
-/** Calls of all layouts together: the work of the search, on any planning machine. */
+/** The most calls of all layouts together. It bounds the work of the search on any planning machine. */
 const MOST_CALLS = 80_000
 
-/** The least share of a step that other tiles of some loops must be able to win after this number of calls. */
+/** A change of some loops must be able to save this share of the step for each `AFTER_CALLS` calls laid out. */
 const WORTH = 1 / 1000
 const AFTER_CALLS = 20_000
-/** The share of a step's waits that other tiles may win. */
+/** The share of a step's waits that other tiles may save. */
 const WAITS = 1 / 10
 
 type Change = (grid: Grid) => Grid | null
 
-/** Fewer bands, then fewer columns, then fewer parts of the batch: halos are dearest. */
+/** Returns a grid with fewer bands, then fewer columns, then fewer parts of the batch. Bands come first because halos cost most. */
 const fewer =
   (share: number): Change =>
   (grid) => {
@@ -38,7 +38,7 @@ const fewer =
     return { B: parts('B'), H: parts('H'), W: parts('W') }
   }
 
-/** One column fewer, or as many tiles that are half or twice as wide: kernels may be quicker on one of them. */
+/** Returns a grid with other tile shapes: one column fewer, or tiles half or twice as wide. Kernels may be faster in one of them. */
 const shaped =
   (of: (grid: Grid) => Pick<Grid, 'H' | 'W'>): Change =>
   (grid) => {
@@ -59,14 +59,14 @@ const keyOf = (grids: readonly Grid[]): string => mapped(grids, ({ B, H, W }) =>
 
 class OwnGrids {
   private readonly seen = new Set<string>()
-  /** For each loop its grids with too large tiles, for any grids of the others. */
+  /** By loop: grids whose tiles need too much memory for any grids of the other loops. */
   private readonly tooLarge: readonly Grid[][]
   private readonly segmentsOn: (grids: readonly Grid[]) => readonly Segment[] | null
   private readonly pages: (s: Segment) => number
-  /** The seconds of its ops in one tile. */
+  /** By loop: the seconds of its ops in one tile. */
   private readonly wholeSeconds: readonly number[]
-  /** The possible gain of its other tiles: its seconds beyond one tile, and a share of its waits. */
-  private wins: readonly number[]
+  /** By loop: the possible gain of other tiles, which is its seconds beyond one tile and a share of its waits. */
+  private gains: readonly number[]
   private calls = 0
 
   constructor(
@@ -87,12 +87,12 @@ class OwnGrids {
     this.pages = leastPagesOf(graph, machine, layout.kinds.includes('home') ? 'home' : 'resident')
     const costs = opCosts(graph, machine)
     this.wholeSeconds = mapped(runs, (r) => r.ops.reduce((n, id) => n + costs[id]!.seconds, 0))
-    this.wins = this.winsOf(layout)
+    this.gains = this.gainsOf(layout)
     this.seen.add(keyOf(grids))
     this.tooLarge = mapped(grids, () => [])
   }
 
-  private winsOf(layout: Layout): readonly number[] {
+  private gainsOf(layout: Layout): readonly number[] {
     const compute = computeSeconds(layout)
     const waits = WAITS * Math.max(0, this.seconds / compute - 1)
     const taken = mapped(this.wholeSeconds, () => 0)
@@ -100,20 +100,20 @@ class OwnGrids {
     return mapped(taken, (s, i) => Math.max(0, s - this.wholeSeconds[i]!) + waits * s)
   }
 
-  /** No tile of it is smaller than one that holds too much. */
+  /** Returns true if the tiles of this grid are at least as large as tiles that need too much memory. */
   private isTooLarge(i: number, { B, H, W }: Grid): boolean {
     return this.tooLarge[i]!.some((g) => B <= g.B && H <= g.H && W <= g.W)
   }
 
-  /** The loops for which there is too little memory, even where all leaves that may. */
-  private learn(grids: readonly Grid[], { layout: { planned, calls, segments } }: Candidate): void {
+  /** Records the grids of the loops that exceed the budget even if everything is swapped out that can be. */
+  private recordTooLarge(grids: readonly Grid[], { layout: { planned, calls, segments } }: Candidate): void {
     if (segments.length !== grids.length) return
     const full = new Set(mapped(overfullCalls(planned, calls.length, this.budgetPages), (p) => calls[p]!.segment))
     for (const i of full) this.tooLarge[i]!.push(grids[i]!)
   }
 
-  /** Returns true if it is faster: then the search continues from it. */
-  private *look(grids: readonly Grid[]): Generator<Candidate, boolean, number> {
+  /** Returns true if these grids make the fastest step so far. Then the search continues from them. */
+  private *keepIfFaster(grids: readonly Grid[]): Generator<Candidate, boolean, number> {
     const key = keyOf(grids)
     if (this.seen.has(key) || this.calls >= MOST_CALLS) return false
     this.seen.add(key)
@@ -123,29 +123,29 @@ class OwnGrids {
     const candidate = { ...this.like(segments), like: this.like }
     this.calls += candidate.layout.calls.length
     const seconds = yield candidate
-    if (candidate.least > this.budgetPages) this.learn(grids, candidate)
+    if (candidate.least > this.budgetPages) this.recordTooLarge(grids, candidate)
     if (seconds >= this.seconds) return false
     this.grids = grids
     this.seconds = seconds
-    this.wins = this.winsOf(candidate.layout)
+    this.gains = this.gainsOf(candidate.layout)
     return true
   }
 
-  /** On all of these loops for as long as it helps, then on either half. */
+  /** Changes all of these loops while it makes the step faster, then each half of them. */
   private *change(loops: readonly number[], by: Change): Generator<Candidate, void, number> {
-    if (loops.reduce((n, i) => n + this.wins[i]!, 0) < (WORTH * this.seconds * this.calls) / AFTER_CALLS) return
+    if (loops.reduce((n, i) => n + this.gains[i]!, 0) < (WORTH * this.seconds * this.calls) / AFTER_CALLS) return
     const chosen = new Set(loops)
-    while (yield* this.look(mapped(this.grids, (grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
+    while (yield* this.keepIfFaster(mapped(this.grids, (grid, i) => (chosen.has(i) ? (by(grid) ?? grid) : grid))));
     const middle = loops.length >> 1
     if (middle === 0 || this.calls >= MOST_CALLS) return
     yield* this.change(loops.slice(0, middle), by)
     yield* this.change(loops.slice(middle), by)
   }
 
-  /** Those that may win most first. */
+  /** The tiled loops, by possible gain, largest first. */
   private get loops(): readonly number[] {
-    const { wins } = this
-    return [...wins.keys()].filter((i) => isTiled(this.grids[i]!)).sort((a, b) => wins[b]! - wins[a]!)
+    const { gains } = this
+    return [...gains.keys()].filter((i) => isTiled(this.grids[i]!)).sort((a, b) => gains[b]! - gains[a]!)
   }
 
   *search(): Generator<Candidate, void, number> {
@@ -156,12 +156,12 @@ class OwnGrids {
   }
 }
 
-/** Layouts that are too many calls each for a search of several. */
-const TRIED = 3
+/** The search runs only if the calls of this many layouts are within its limit. */
+const LEAST_LAYOUTS = 3
 
 export const ownGrids: Improver = function* (graph, machine, budgetPages, best, seconds) {
   const { layout, like } = best
   const grids = mapped(layout.segments, (s) => s.grid)
-  if (!like || !grids.some(isTiled) || TRIED * layout.calls.length > MOST_CALLS) return
+  if (!like || !grids.some(isTiled) || LEAST_LAYOUTS * layout.calls.length > MOST_CALLS) return
   yield* new OwnGrids(graph, machine, budgetPages, best, like, grids, seconds).search()
 }

@@ -1,4 +1,4 @@
-// A plan by hand: layers in tiles, and cuts of the forward pass. In: the training graph and a Prescription, by places between layers. Out: the groups
+// A plan by hand: tiled layers, and cuts of the forward pass. In: the training graph and a Prescription, by positions between layers. Out: the groups
 // that tile/segments.ts assembles. A cut inside a layer is after its sums: the statistics of a batch norm belong to the range that ends there, their
 // use to the next. Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
 import { type Graph, isOfParameters, type Op, type OpId } from '../graph/graph'
@@ -9,7 +9,7 @@ import { forwardOps, type Group, summed } from '../tile/segments'
 export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[] => {
   const ops = forwardOps(graph)
   const placeOf = new Map(p.layers.map((name, i) => [name, i]))
-  // Ops of parameters alone stand before all layers, the loss after them.
+  // Ops of parameters alone are before all layers, the loss is after them.
   const places = ops.map((op) => (isOfParameters(graph.values, op) ? -1 : (placeOf.get(op.layer) ?? p.layers.length)))
   const positionOf = (c: PrescribedCut): number => {
     const first = places.filter((place) => place < c.at).length
@@ -30,7 +30,7 @@ export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[
   })
 }
 
-/** A range that holds the last layer holds the loss. */
+/** Returns the end of a range in ops. A range that holds the last layer also holds the loss. */
 const endOf = (c: PrescribedCut, p: Prescription, positionOf: (c: PrescribedCut) => number, all: number): number =>
   c.at >= p.layers.length ? all : positionOf(c)
 

@@ -1,4 +1,4 @@
-// The planners by name. Adding a planner is adding its file and a line here.
+// The planners by name. To add a planner, add its file and a line here.
 import { auto, autoSmall, refineAuto } from '../search/auto'
 import { autoswap, autoswapSmall, refineAutoswap } from '../literature/autoswap'
 import { checkpointSqrt } from '../literature/checkpoint'
@@ -24,7 +24,7 @@ import { vdnnAll, vdnnAllSmall, vdnnConv, vdnnConvSmall, vdnnPlus, vdnnPlusSmall
 import { window, windowSmall } from '../literature/window'
 
 export interface Strategy extends Method {
-  /** It cuts images into tiles, whose sums are rounded in another order than those of whole images. */
+  /** True if the strategy cuts images into tiles. The sums of tiles are rounded in another order than those of whole images. */
   readonly tiles?: true
 }
 
@@ -57,7 +57,7 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   },
 }
 
-/** By any name: those from outside are looked up here. */
+/** The planners by any string, for names that users give. */
 export const planners: Readonly<Record<string, Strategy>> = byName
 
 /**

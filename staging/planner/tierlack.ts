@@ -1,9 +1,9 @@
 // Checks a plan against the lower tier. In: a plan without physical pages, its machine, its timeline. Out: the resource that is too small, or
-// nothing. Invariant: the check holds at run time: memory and disk are allocated when a session opens. Worked example, 8 GiB away, 2 GiB of host
-// memory, a disk with 4 GiB left: 6 GiB of the disk are needed and 4 there.
+// undefined. Invariant: the check holds at run time, because memory and disk are allocated when a session opens. Worked example, 8 GiB swapped out, 2
+// GiB of host memory, a disk with 4 GiB left: 6 GiB of the disk are needed and 4 GiB are available.
 import { bytesOf } from '../core/bytes'
 import { lastLink, type Machine } from '../graph/machine'
-import { goesToTier, liesBeyond, type UnpagedPlan } from '../plan/plan'
+import { isSwappedToTier, isOnDisk, type UnpagedPlan } from '../plan/plan'
 import type { Outcome } from '../sim/simulate'
 
 export interface TierLack {
@@ -14,18 +14,18 @@ export interface TierLack {
 
 type Placed = Pick<UnpagedPlan, 'residencies' | 'hostBytes'>
 
-/** Bytes that a step writes to the lower tier, or to its disk alone where it has host memory, too. */
+/** Returns the bytes that a step writes to the lower tier; if that is host memory and a disk, only those to the disk. */
 export const writtenLast = (plan: Placed): number =>
   plan.residencies.reduce(
-    (n, r) => n + (goesToTier(r) && (plan.hostBytes === undefined || liesBeyond(plan, r)) ? bytesOf(r.to - r.from) : 0),
+    (n, r) => n + (isSwappedToTier(r) && (plan.hostBytes === undefined || isOnDisk(plan, r)) ? bytesOf(r.to - r.from) : 0),
     0,
   )
 
 const lackOf = (of: TierLack['of'], needs: number, has: number | undefined): TierLack | undefined =>
   has !== undefined && needs > has ? { of, needs: Math.ceil(needs), has: Math.floor(has) } : undefined
 
-/** A machine whose disk may wear out. */
-export const unworn = (machine: Machine): Machine => {
+/** Returns the machine without the limit on writes per second, which protects its disk from wear. */
+export const withoutWearLimit = (machine: Machine): Machine => {
   const without = ({ writesPerSecond: _, beyond, ...link }: Machine['link']): Machine['link'] =>
     beyond ? { ...link, beyond: without(beyond) } : link
   return { ...machine, link: without(machine.link) }

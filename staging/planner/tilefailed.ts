@@ -1,4 +1,4 @@
-// A tiling that is not legal, as a staging error.
+// Converts an illegal tiling into a staging error.
 import type { StageError } from '../core/errors'
 import type { TileError } from '../tile/slices'
 

@@ -6,7 +6,7 @@
 // statistics beside those of the next norm.
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { ROW_EXCHANGES } from '../graph/bands'
-import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
+import { COLLECTIVES, mayStartEarly } from '../graph/ranks'
 import { mutated } from '../tile/liveness'
 import type { Run } from '../tile/segments'
 
@@ -29,7 +29,7 @@ class Ordering {
     const list = [...ops]
     const made = new Set<ValueId>()
     for (let i = 0; i < list.length; i++) {
-      if (mayBeginEarly(list[i]!)) i = this.fill(list, i, made, idle)
+      if (mayStartEarly(list[i]!)) i = this.fill(list, i, made, idle)
       for (const v of list[i]!.outs) made.add(v)
     }
     return list
@@ -110,7 +110,7 @@ class Ordering {
       const isFree = !op.ins.some((v) => written.has(v)) && !overwrites.some((v) => touched.has(v))
       if (isFree && !isExchange(op) && !this.placed.has(op)) {
         const next = list[k + 1]
-        return next && mayBeginEarly(next) && next.ins.some((v) => op.outs.includes(v)) ? [op, next] : [op]
+        return next && mayStartEarly(next) && next.ins.some((v) => op.outs.includes(v)) ? [op, next] : [op]
       }
       for (const v of [...op.outs, ...overwrites]) written.add(v)
       for (const v of op.ins) touched.add(v)
@@ -135,7 +135,7 @@ export const withEarlyExchanges = (
   runs: readonly Run[],
   seconds: (op: Op) => number,
 ): readonly Run[] | undefined => {
-  if (!graph.ops.some(mayBeginEarly)) return undefined
+  if (!graph.ops.some(mayStartEarly)) return undefined
   const ordering = new Ordering(graph, seconds)
   const idle = [...idleOps(graph)]
   const early = new Set<OpId>(idle.map((op) => op.id))

@@ -124,7 +124,7 @@ class LoopTable {
   }
 
   private few(ops: readonly OpId[], live: RunLiveness): Grid {
-    const key = `${ops.join()};${[...live.leaves].join()}`
+    const key = `${ops.join()};${[...live.outputs].join()}`
     const known = this.legal.get(key)
     if (known) return known
     const { B, H, W } = this.most(ops)

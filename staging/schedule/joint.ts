@@ -18,7 +18,7 @@ import type { OpCost } from '../tile/footprint'
 import { tileableDims } from '../tile/ft'
 import { gridsOf, reachOf } from '../tile/gridfor'
 import { liveness } from '../tile/liveness'
-import { forwardOps, isForward, type Run, segmentsOn, summed, takesNoData } from '../tile/segments'
+import { forwardOps, isForward, type Run, segmentsOn, summed, readsNoImages } from '../tile/segments'
 import { operandsOf, TILED_DIMS, type TileError, type TiledDim } from '../tile/slices'
 import { makersOf, stagesAt, withoutDead, withReruns } from './rerun'
 
@@ -71,7 +71,7 @@ export const loopsOf = (
   }
   for (const op of ops) {
     if (before.has(op.id)) end()
-    const waits = op.phase === 'update' || takesNoData(op)
+    const waits = op.phase === 'update' || readsNoImages(op)
     if (cur && waits && reachOf(cur.dims) !== 'none') {
       cur.after.push(op.id)
       for (const v of op.outs) sums.add(v)

@@ -3,7 +3,7 @@
 // swaptimes.ts only adds to that. Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is
 // swapped out.
 import { mostHeld } from '../core/bytes'
-import { mayMove, type StorageKind } from '../memory/place'
+import { isMovable, type StorageKind } from '../memory/place'
 import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
@@ -292,7 +292,7 @@ export const byPoint = (
 }
 
 /** Returns true if a planner may swap the part. */
-export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
+export const canSwap = (t: PlannedStays): boolean => isMovable(t.kind)
 /** Returns true if a planner may drop the part without a lower tier: fed values have a source. */
 export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
 

@@ -7,7 +7,7 @@
 // wait is a stall.
 import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
-import { type Call, liesBeyond, type UnpagedResidency } from '../plan/plan'
+import { type Call, isOnDisk, type UnpagedResidency } from '../plan/plan'
 import { goneFarther } from './farther'
 import { placeSwapIns } from './swapins'
 import { placeSwapOuts } from './swapouts'
@@ -147,7 +147,7 @@ const mergeNeighbours = (
       l.swapOut?.to === d.swapOut?.to &&
       (l.tierOffset === undefined
         ? d.tierOffset === undefined
-        : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from) && liesBeyond({ hostBytes }, l) === liesBeyond({ hostBytes }, d))
+        : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from) && isOnDisk({ hostBytes }, l) === isOnDisk({ hostBytes }, d))
     if (together) l.to = d.to
     else out.push(d)
     before = r

@@ -88,7 +88,7 @@ export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSe
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
     const here = (): PieceRun => p.span(i, i)
-    const one = segmentation({ ...p, pieces: [piece], span: here, passing: here }, rules)
+    const one = segmentation({ ...p, pieces: [piece], span: here, spanReused: here }, rules)
     return mapped(one, ({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 

@@ -6,7 +6,7 @@ import { bytesOf, pagesIn, pagesOf } from '../core/bytes'
 import { mapped } from '../core/mapped'
 import { type OpId, trains, type ValueId } from '../graph/graph'
 import { type Machine, withoutTier } from '../graph/machine'
-import { goesToTier, type Plan } from '../plan/plan'
+import { isSwappedToTier, type Plan } from '../plan/plan'
 import { outcomeOf } from '../sim/simulate'
 import { layOut } from '../schedule/layout'
 import { calibrate } from './calibrate'
@@ -80,7 +80,7 @@ const modelOf = (plan: Plan, machine: Machine): { readonly model: Model; readonl
 
 /** For each value the bytes that leave the device and come back. */
 const movedBytes = (plan: Plan): ReadonlyMap<ValueId, number> => {
-  const leaving = plan.residencies.filter(goesToTier)
+  const leaving = plan.residencies.filter(isSwappedToTier)
   const moved = new Map<ValueId, number>()
   for (const c of plan.cells) {
     if (c.scope !== 'whole' && c.scope !== 'fed') continue

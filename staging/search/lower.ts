@@ -61,7 +61,7 @@ export class Lowering {
     )
     const grids = mapped(parts, ({ loops, ops, expands }, k): ((tiles: number) => Grid) => {
       if (!loops) return () => UNTILED
-      const key = `${expands ? '+' : ''}${ops.join()}|${[...live[k]!.reads].join()}|${[...live[k]!.leaves].join()}`
+      const key = `${expands ? '+' : ''}${ops.join()}|${[...live[k]!.inputs].join()}|${[...live[k]!.outputs].join()}`
       const there = this.grids.get(key) ?? this.legal(ops, live[k]!, expands)
       this.grids.set(key, there)
       return there

@@ -4,7 +4,7 @@
 import { gib, mib } from '../core/bytes'
 import type { Precision } from '../devices'
 
-/** Peak operations per second of products: fp32 without tensor cores, the others where the GPU has them. */
+/** Peak operations per second of products: fp32 without tensor cores, the other precisions if the GPU has them. */
 export type ProductRates = { readonly fp32: number } & { readonly [P in Exclude<Precision, 'fp32'>]?: number }
 
 /** The peak rates of a machine. */
@@ -12,18 +12,18 @@ export interface Accelerator {
   readonly flopsPerSecond: ProductRates
   /** Double-precision peak without tensor cores; absent: never the bound. */
   readonly fp64FlopsPerSecond?: number
-  /** Rate of the device memory. */
+  /** The rate of the device memory. */
   readonly bytesPerSecond: number
-  /** The driver's total memory. */
+  /** The total memory that the driver reports. */
   readonly memoryBytes: number
-  /** From starting a kernel to the next. */
+  /** Seconds from the start of one kernel to the start of the next. */
   readonly launchSeconds: number
-  /** The GPU of scratch.json of the same or the nearest generation; absent: the op table bounds all scratch. */
-  readonly requested?: AskedGpu
+  /** The GPU of scratch.json of the same or the nearest generation. Absent: the op table bounds all scratch. */
+  readonly recordedAs?: RecordedGpu
 }
 
-/** The GPUs that cuDNN was asked about (scripts/cuda/gpus.json). */
-export type AskedGpu = 'h200' | 'a100' | '2080ti' | 'b200' | 'rtx4090' | 't4'
+/** The GPUs for which cuDNN's scratch is recorded (scripts/cuda/gpus.json). */
+export type RecordedGpu = 'h200' | 'a100' | '2080ti' | 'b200' | 'rtx4090' | 't4'
 
 // ---------------------------------------------------------------- the GPUs of the papers
 
@@ -53,14 +53,14 @@ export const RTX_2080TI: Accelerator = {
   bytesPerSecond: 616e9,
   memoryBytes: mib(11019),
   launchSeconds: 6e-6,
-  requested: '2080ti',
+  recordedAs: '2080ti',
 }
 export const A100_PCIE: Accelerator = {
   flopsPerSecond: { fp32: 19.5e12, tf32: 156e12, bf16: 312e12, fp16: 312e12 },
   bytesPerSecond: 1555e9,
   memoryBytes: gib(40),
   launchSeconds: 5e-6,
-  requested: 'a100',
+  recordedAs: 'a100',
 }
 /** H200 NVL, the PCIe form. */
 export const H200_NVL: Accelerator = {
@@ -68,7 +68,7 @@ export const H200_NVL: Accelerator = {
   bytesPerSecond: 4.8e12,
   memoryBytes: mib(143771),
   launchSeconds: 4e-6,
-  requested: 'h200',
+  recordedAs: 'h200',
 }
 
 // ---------------------------------------------------------------- servers
@@ -80,7 +80,7 @@ export const H100_SXM: Accelerator = {
   bytesPerSecond: 3.35e12,
   memoryBytes: mib(81559),
   launchSeconds: 4e-6,
-  requested: 'h200',
+  recordedAs: 'h200',
 }
 export const H200_SXM: Accelerator = { ...H100_SXM, bytesPerSecond: 4.8e12, memoryBytes: mib(143771) }
 /** One of the eight GPUs of an HGX B200. */
@@ -90,7 +90,7 @@ export const B200: Accelerator = {
   bytesPerSecond: 7.7e12,
   memoryBytes: mib(183359),
   launchSeconds: 4e-6,
-  requested: 'b200',
+  recordedAs: 'b200',
 }
 export const L4: Accelerator = {
   flopsPerSecond: { fp32: 30.3e12, tf32: 60e12, bf16: 121e12, fp16: 121e12 },
@@ -98,7 +98,7 @@ export const L4: Accelerator = {
   bytesPerSecond: 300e9,
   memoryBytes: mib(23034),
   launchSeconds: 5e-6,
-  requested: 'rtx4090',
+  recordedAs: 'rtx4090',
 }
 export const T4: Accelerator = {
   flopsPerSecond: { fp32: 8.1e12, fp16: 65e12 },
@@ -106,7 +106,7 @@ export const T4: Accelerator = {
   bytesPerSecond: 320e9,
   memoryBytes: mib(15360),
   launchSeconds: 6e-6,
-  requested: 't4',
+  recordedAs: 't4',
 }
 
 // ---------------------------------------------------------------- GeForce: half of the rate with sums in fp32
@@ -117,7 +117,7 @@ export const RTX_4090: Accelerator = {
   bytesPerSecond: 1008e9,
   memoryBytes: mib(24564),
   launchSeconds: 5e-6,
-  requested: 'rtx4090',
+  recordedAs: 'rtx4090',
 }
 export const RTX_3090: Accelerator = {
   flopsPerSecond: { fp32: 35.6e12, tf32: 35.6e12, bf16: 71e12, fp16: 71e12 },
@@ -125,5 +125,5 @@ export const RTX_3090: Accelerator = {
   bytesPerSecond: 936e9,
   memoryBytes: mib(24576),
   launchSeconds: 5e-6,
-  requested: 'rtx4090',
+  recordedAs: 'rtx4090',
 }

@@ -1,6 +1,6 @@
 // Named machines, for simulation, from published figures. In: accelerators, links. Out: machines whose op times are a roofline, in each precision of
-// the GPU. The op table bounds their workspaces; for asked convolutions, cuDNN's answer does. Invariant: nothing here is measured on the machine at
-// hand, so plans made for these names are the same everywhere.
+// the GPU. Their workspaces are the recorded scratch of cuDNN, or the bounds of the op table. Invariant: no figure is measured on the present
+// machine, so plans for these names are the same everywhere.
 import { mib } from '../core/bytes'
 import { elementsOf } from '../core/box'
 import { devices, type Precision } from '../devices'
@@ -28,12 +28,12 @@ import {
   V100_SXM2_16G,
   V100_SXM2_32G,
 } from './accelerators'
-import { askedScratch } from './asked'
+import { recordedScratch } from './cudnnscratch'
 
-/** The share of the peaks that convolutions and element-wise kernels reach: long-run figures of cuDNN training. */
+/** The share of the peaks that convolutions and element-wise kernels reach, from long runs of cuDNN training. */
 export const COMPUTE_EFFICIENCY = 0.6
 export const MEMORY_EFFICIENCY = 0.8
-/** The share of the tensor cores' peak in weight gradients, which sum over all pixels: the H100's profile in tf32 (test/sim/h100.test.ts). */
+/** The share of the tensor cores' peak in weight gradients, which sum over all pixels. Source: the H100's profile in tf32 (test/sim/h100.test.ts). */
 const WEIGHT_GRADIENT_EFFICIENCY = 0.34
 
 export const duplex = (bytesPerSecond: number): Link => ({
@@ -52,13 +52,16 @@ const NVLINK_2_TRIPLE = duplex(0.85 * 75e9)
 const PCIE_3 = duplex(12.2e9)
 const PCIE_4 = duplex(24.4e9)
 const PCIE_5 = duplex(48.8e9)
-/** The rates in one direction of 16 lanes, by generation. */
+/** Returns the rate in one direction of 16 lanes, by generation. */
 export const pcieBytesPerSecond = (generation: number): number => 12.2e9 * 2 ** (generation - 3)
 
 const bytesMoved = (s: CallShapes): number =>
   [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * (s.half ? dtypeBytes[s.half] : dtypeBytes.f32)
 
-/** A product in 16 bits converts its weight in a launch of its own, unless the step lays it out: it reads one type, writes the other, reads that. */
+/**
+ * Returns the bytes moved to convert a product's weight to 16 bits: it reads one type, writes the other, and reads that. The conversion is a separate
+ * launch, unless the step lays the weight out.
+ */
 const convertedBytes = (def: OpDef, s: CallShapes): number => {
   const weights = [
     ...s.ins.filter((_, i) => inputDef(def, i).role === 'whole'),
@@ -67,17 +70,17 @@ const convertedBytes = (def: OpDef, s: CallShapes): number => {
   return weights.reduce((n, shape) => n + elementsOf(shape), 0) * (dtypeBytes.f32 + dtypeBytes.bf16)
 }
 
-/** Double-precision operations of the cuda device's sums for norms: an addition and a conversion for 16 terms of each of two sums. */
+/** Double-precision operations per element of the cuda device's sums for norms: an addition and a conversion per 16 terms of each of two sums. */
 const FP64_AN_ELEMENT = 4 / 16
 const isNormSum = (kind: string): boolean => /(?:norm|bn)\w*_(?:stats|bwd_reduce|bwd_weights)$/.test(kind)
 const fp64Operations = (kind: string, s: CallShapes): number => (isNormSum(kind) ? FP64_AN_ELEMENT * elementsOf(s.ins[0]!) : 0)
 
-/** Times by the peaks: products at the rate of their precision, all else at that of fp32 or of the memory. */
+/** Returns times by the peaks: products at the rate of their precision, all other ops at the rate of fp32 or of the memory. */
 export const roofline = (a: Accelerator, precision: Precision): Machine['seconds'] => {
   const { fp32, [precision]: tensor = fp32 } = a.flopsPerSecond
   const usable = MEMORY_EFFICIENCY * a.bytesPerSecond
   const onCores = COMPUTE_EFFICIENCY * fp32
-  // A multiply-add counts as two operations of the peak; an instruction takes as long.
+  // A multiply-add counts as two operations of the peak. An fp64 instruction takes as long as a multiply-add.
   const fp64 = (a.fp64FlopsPerSecond ?? Number.POSITIVE_INFINITY) / 2
   const onTensorCores = precision === 'fp32' ? 0 : COMPUTE_EFFICIENCY * tensor
   return (kind, attrs, s) => {
@@ -94,7 +97,7 @@ export const roofline = (a: Accelerator, precision: Precision): Machine['seconds
   }
 }
 
-/** The scratch for cuBLAS in a product (native/cuda/linear.cpp), on a line of its own. */
+/** The scratch of cuBLAS for a product (native/cuda/linear.cpp), with one aligned line. */
 const PRODUCT_SCRATCH = mib(32) + 256
 const isProduct = (kind: string): boolean => kind === 'linear' || kind.startsWith('linear_bwd')
 
@@ -104,12 +107,12 @@ const bounded: Machine['workspace'] = (kind, attrs, s) => {
   return isProduct(kind) ? Math.min(bytes, PRODUCT_SCRATCH) : bytes
 }
 
-/** A machine that exists in simulation, by the precision of its plans; absent ones are those that it lacks. */
+/** A machine in simulation, by the precision of its plans. A precision is absent if the GPU lacks it. */
 export type Simulated = Readonly<Partial<Record<Precision, Machine>>> & { readonly fp32: Machine }
 
 export const simulatedOf = (name: string, a: Accelerator, link: Link): Simulated => {
   const at = (precision: Precision): Machine => {
-    const requested = askedScratch(a.requested, precision)
+    const recorded = recordedScratch(a.recordedAs, precision)
     return {
       name,
       device: devices.cuda,
@@ -118,7 +121,7 @@ export const simulatedOf = (name: string, a: Accelerator, link: Link): Simulated
       memoryBytes: a.memoryBytes,
       link,
       seconds: roofline(a, precision),
-      workspace: (kind, attrs, s) => requested(kind, attrs, s) ?? bounded(kind, attrs, s),
+      workspace: (kind, attrs, s) => recorded(kind, attrs, s) ?? bounded(kind, attrs, s),
     }
   }
   const { fp32: _, ...others } = a.flopsPerSecond
@@ -145,11 +148,11 @@ const all: Readonly<Record<keyof BuiltInMachines, readonly [Accelerator, Link]>>
   't4-16g': [T4, PCIE_3],
 }
 
-/** In each precision of the GPU, by name. */
+/** The simulated machines in each precision of the GPU, by name. */
 export const simulated: Readonly<Record<string, Simulated>> = Object.fromEntries(
   Object.entries(all).map(([name, [a, link]]) => [name, simulatedOf(name, a, link)]),
 )
-/** In fp32, by name. */
+/** The simulated machines in fp32, by name. */
 export const machines: Readonly<Record<string, Machine>> = Object.fromEntries(
   Object.entries(simulated).map(([name, { fp32 }]) => [name, fp32]),
 )

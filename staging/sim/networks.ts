@@ -1,7 +1,7 @@
 // Networks between the machines that train together, by name, from published figures. In: a rank's bytes per second, and the latency of a message.
-// Out: the seconds of an exchange. Invariant: bytes are counted as operators send them: each rank sends R-1 parts of R to the others, and its own
-// sums to all of them; for few elements, all to all others. Nothing is measured here: plans for names are the same everywhere. Worked example: 4 MB
-// of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
+// Out: the seconds of an exchange. Invariant: bytes are counted as operators send them. Each rank sends R-1 parts of R to the others, and its own
+// sums to all of them; with few elements, all ranks send all elements to all others. No figure is measured here, so plans for these names are the
+// same everywhere. Worked example: 4 MB of gradients, 8 ranks, 2.8 GB/s: 2 x (3 messages of 20 us + 3.5 MB / 2.8 GB/s) = 2.62 ms.
 import { elementsOf } from '../core/box'
 import { ROW_EXCHANGES } from '../graph/bands'
 import { dtypeBytes } from '../graph/graph'
@@ -11,21 +11,21 @@ import { inOneRound } from '../ops/collective'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 
 export interface Network {
-  /** For one rank, in each direction at once. */
+  /** The rate of one rank, in each direction at once. */
   readonly bytesPerSecond: number
   readonly latencySeconds: number
-  /** If a rank's messages reach all others directly: the seconds of each further one. */
+  /** If a rank's messages reach all others directly: the seconds of each message after the first. */
   readonly messageSeconds?: number
-  /** It is the path of the device's copies from and to its host. */
+  /** True if exchanges use the path between the device and its host. */
   readonly isLink?: boolean
 }
 
-/** By a name of the list, or as ranks have measured it. */
+/** A network with a name of the list, or the one that ranks measured. */
 export interface NamedNetwork extends Network {
   readonly name: string
 }
 
-/** The actual network between ranks. */
+/** The name of the measured network between ranks. */
 export const MEASURED = 'measured'
 
 /** The share of a link's bits that transports reach. */
@@ -34,13 +34,13 @@ const ethernet = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gi
 const infiniband = (gigabits: number): Network => ({ bytesPerSecond: (REACHED * gigabits * 1e9) / 8, latencySeconds: 2e-6 })
 /**
  * Within a machine NCCL carries the exchanges of GPUs, as sends and receives of one group: these "can be seen as progressing independently" (NCCL's
- * user guide, Point-to-point communication), so that a round waits for one message. There is no published figure for each further one in the kernel
- * that sends them all: half a microsecond is assumed.
+ * user guide, Point-to-point communication), so a round waits for one message. There is no published figure for each further message of the kernel
+ * that sends them all; half a microsecond is assumed.
  */
 const grouped = { messageSeconds: 0.5e-6 } as const
-/** Between GPUs of one machine, each linked with all others: bricks of 25 GB/s a direction, 85 % of it usable. */
+/** The network between GPUs of one machine, each linked with all others: bricks of 25 GB/s a direction, 85 % of it usable. */
 const nvlink = (bricks: number): Network => ({ ...grouped, bytesPerSecond: 0.85 * bricks * 25e9, latencySeconds: 5e-6 })
-/** 16 lanes, as between a GPU and its host; 12.2 GB/s of PCIe 3.0 are measured in paper 5. */
+/** The network of 16 lanes, as between a GPU and its host. Paper 5 measures 12.2 GB/s on PCIe 3.0. */
 const pcie = (bytesPerSecond: number): Network => ({ ...grouped, bytesPerSecond, latencySeconds: 1e-5, isLink: true })
 
 export const networks = {
@@ -62,8 +62,8 @@ export const NETWORKS = Object.keys(networks) as readonly NetworkName[]
 export const networkNamed = (name: NetworkName): NamedNetwork => ({ name, ...networks[name] })
 
 /**
- * The seconds until one value has reached all ranks: one message after the other, doubling their reach each time, as the trees of MPI between
- * machines do; or one, and all others beside it.
+ * Returns the seconds until one value has reached all ranks. Between machines, messages follow each other and double the number of ranks reached, as
+ * in the trees of MPI. Within a machine, one message has its latency, and each further one adds `messageSeconds`.
  */
 const roundSeconds = ({ latencySeconds, messageSeconds }: Network, ranks: number): number =>
   messageSeconds === undefined
@@ -71,27 +71,27 @@ const roundSeconds = ({ latencySeconds, messageSeconds }: Network, ranks: number
     : latencySeconds + Math.max(0, ranks - 2) * messageSeconds
 
 interface Way {
-  /** How often it goes through all ranks. */
+  /** The number of rounds through all ranks. */
   readonly rounds: number
-  /** How much of its bytes a rank sends to all others together. */
+  /** The bytes that a rank sends to all others together, as a multiple of the value's bytes. */
   readonly sent: number
 }
-const toAll = (ranks: number): Way => ({ rounds: 1, sent: ranks - 1 })
+const toAllOthers = (ranks: number): Way => ({ rounds: 1, sent: ranks - 1 })
 const sumWay = (ranks: number, elements: number): Way =>
-  inOneRound(elements, ranks) ? toAll(ranks) : { rounds: 2, sent: (2 * (ranks - 1)) / ranks }
+  inOneRound(elements, ranks) ? toAllOthers(ranks) : { rounds: 2, sent: (2 * (ranks - 1)) / ranks }
 const WAYS: Readonly<Partial<Record<string, (ranks: number, elements: number) => Way>>> = {
   all_sum: sumWay,
   all_sums: sumWay,
   sum_parts: (ranks) => ({ rounds: 1, sent: (ranks - 1) / ranks }),
-  all_moments: toAll,
-  put_part: toAll,
+  all_moments: toAllOthers,
+  put_part: toAllOthers,
 }
 const wayOf = (kind: string, ranks: number, elements: number): Way => WAYS[kind]?.(ranks, elements) ?? { rounds: 0, sent: 0 }
 
-/** The sent operands of an exchange: for an update of a weight, the rank's own part. */
+/** Returns the operands that an exchange sends. For an update of a weight, this is the rank's own part. */
 export const exchanged = <A>(kind: string, ins: readonly A[]): readonly A[] => (kind === 'put_part' ? ins.slice(1) : ins)
 
-/** The bytes that each rank sends for a number of its own elements. */
+/** Returns the bytes that each rank sends for a number of its own elements. */
 export const sentBytes = (kind: string, ranks: number, elements: number, bytes: number): number =>
   wayOf(kind, ranks, elements).sent * bytes
 
@@ -99,7 +99,7 @@ export const exchangeSeconds = (network: Network, kind: string, ranks: number, e
   wayOf(kind, ranks, elements).rounds * roundSeconds(network, ranks) +
   sentBytes(kind, ranks, elements, bytes) / network.bytesPerSecond
 
-/** The same for an exchange of rows, among those of the value. */
+/** Returns the bytes that an exchange of rows sends, for a value with this number of rows. */
 export const rowBytesSent = (kind: string, attrs: AnyAttrs, rows: number, bytes: number): number =>
   (rowsSent(kind, attrs) * bytes) / rows
 
@@ -114,7 +114,7 @@ const rowSeconds = (
   return sent === 0 ? 0 : latencySeconds + sent / bytesPerSecond
 }
 
-/** The same machine, with the network's seconds in its exchanges. */
+/** Returns the machine with the network's seconds in its exchanges. */
 export const overNetwork =
   (network: NamedNetwork, ranks: number) =>
   <M extends Machine>(m: M): M => {

@@ -1,25 +1,25 @@
-// Runs a plan's instructions on a machine's clock: one compute stream, one link out, one link in; if the lower tier has a disk, each copy has the
-// rate of its own. Copies take latency plus bytes over bandwidth, and share a link that is not full duplex. If copies and calls slow each other down
-// (`beside`), both take longer while they overlap. Exchanges between ranks during compute have a lane of their own. An exchange that is awaited at
-// once, or begun early, runs first, and those in flight end that much later. Out: the timeline. Worked example: call a (1 s), swap out 3 s, call b (1
-// s), wait: the step takes 1 + 3 s, 2 s of them a stall.
+// Runs a plan's instructions on a machine's clock. There are one compute stream, one link out and one link in. If the lower tier has a disk, each
+// copy has the rate of its own link. A copy takes latency plus bytes over bandwidth, and copies share a link that is not full duplex. If copies and
+// calls slow each other down (`beside`), both take longer while they overlap. Exchanges between ranks during compute have a lane of their own. An
+// exchange that is awaited at once, or started early, runs first and delays the exchanges in flight by its time. In: a plan and a link. Out: the
+// timeline. Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, 2 s of them a stall.
 import { mapped } from '../core/mapped'
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
-import { COLLECTIVES, mayBeginEarly } from '../graph/ranks'
+import { COLLECTIVES, mayStartEarly } from '../graph/ranks'
 import { eachInstruction, isHeldAtStart } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
-import { type Call, liesBeyond, type UnpagedPlan } from '../plan/plan'
+import { type Call, isOnDisk, type UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
   readonly stream: 'out' | 'in' | 'ranks'
   readonly issued: number
   readonly latency: number
-  /** Seconds for its bytes, when nothing is in the way. */
+  /** Seconds for its bytes without any delay. */
   readonly transfer: number
   readonly lane: Lane
-  /** Known once it has begun. */
+  /** The times, which are final after it has begun. */
   start: number
   end: number
 }
@@ -28,44 +28,44 @@ interface Copy {
 class Lane {
   private head = 0
   private readonly copies: Copy[] = []
-  /** When the last that is done was done. */
-  private free = 0
+  /** The time when the last completed copy ended. */
+  private freeAt = 0
 
   push(c: Copy): void {
     this.copies.push(c)
     if (this.copies.length - 1 === this.head) this.begin(c)
   }
 
-  /** The one under way, or the next that will be: none is issued in the future. */
+  /** Returns the copy that runs now, or the next one. */
   current(): Copy | undefined {
     return this.copies[this.head]
   }
 
   private begin(c: Copy): void {
-    c.start = Math.max(c.issued, this.free)
+    c.start = Math.max(c.issued, this.freeAt)
     c.end = c.start + c.latency + c.transfer
   }
 
-  /** Those that have ended by then are done. */
-  settle(now: number): void {
+  /** Completes the copies that end by `now`. */
+  complete(now: number): void {
     for (let c = this.current(); c && c.end <= now; c = this.current()) this.next(c)
   }
 
   private next(done: Copy): void {
-    this.free = done.end
+    this.freeAt = done.end
     this.head++
     const c = this.current()
     if (c) this.begin(c)
   }
 
-  /** Delays the copies in flight by this time. */
-  hinder(now: number, seconds: number): void {
-    this.settle(now)
+  /** Delays the copy in flight by `seconds`. */
+  delay(now: number, seconds: number): void {
+    this.complete(now)
     const c = this.current()
     if (c) c.end += seconds
   }
 
-  /** Everything up to this copy is done: when that is. */
+  /** Completes all copies up to this one, and returns its end. */
   finish(copy: Copy): number {
     const place = this.copies.indexOf(copy, this.head)
     while (this.head <= place) this.next(this.current()!)
@@ -73,11 +73,11 @@ class Lane {
   }
 }
 
-/** The end of a call that starts now, with `lanes` in flight; delayed work ends later. */
+/** Returns the end of a call that starts now, with `lanes` in flight. Copies that the call delays end later. */
 const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside: Beside): number => {
   let now = start
   for (let left = seconds; ; ) {
-    for (const l of lanes) l.settle(now)
+    for (const l of lanes) l.complete(now)
     const busy = lanes.flatMap((l) => l.current() ?? [])
     if (!busy.length) return now + left
     const callEnds = now + left * beside.calls
@@ -93,21 +93,21 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
 
 /** The results of a step that a search needs. */
 export interface Outcome extends Pick<Timeline, 'makespanSeconds' | 'computeSeconds' | 'stallSeconds'> {
-  /** Held at its worst moment. */
+  /** Pages held at the peak. */
   readonly mostPages: number
 }
 
-/** Notes on a step as it runs. */
+/** Callbacks during a simulated step. */
 interface Notes {
-  /** A copy's or an exchange's, when it is issued; its times are known in the end. */
+  /** Called when a copy or an exchange is issued. Its times are final only at the end of the step. */
   readonly issued: (c: Copy, of: Pick<Span, 'call' | 'residency'>) => void
   readonly computed: (call: number, start: number, end: number) => void
-  /** The number of held pages from then on. */
+  /** Called with the number of held pages from this time on. */
   readonly held: (pages: number, time: number) => void
 }
 
 const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes?: Notes): Outcome => {
-  /** By residency; by call. */
+  /** The swaps out and in by residency, and the exchanges by call. */
   const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [], ranks: [] }
   const isShared = plan.calls.some((c) => c.beside)
   const stall = { memory: 0, data: 0, ranks: 0 }
@@ -134,7 +134,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   hold(plan.residencies.filter(isHeldAtStart(plan)).reduce((n, r) => n + r.to - r.from, 0))
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
-    const isFar = disk !== undefined && liesBeyond(plan, r)
+    const isFar = disk !== undefined && isOnDisk(plan, r)
     const way = isFar ? disk : link
     const rate = stream === 'out' ? way.outBytesPerSecond : way.inBytesPerSecond
     const c: Copy = {
@@ -152,7 +152,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   }
   const exchange = (index: number): void => {
     const call = plan.calls[index]!
-    const isEarly = mayBeginEarly(call)
+    const isEarly = mayStartEarly(call)
     const c: Copy = {
       stream: 'ranks',
       issued: now,
@@ -162,12 +162,12 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
       start: now,
       end: now,
     }
-    early.settle(now)
+    early.complete(now)
     copies.ranks[index] = c
     c.lane.push(c)
     if (isEarly) {
       lastEarly = index
-      exchanges.hinder(now, call.beside!.seconds)
+      exchanges.delay(now, call.beside!.seconds)
     }
     notes?.issued(c, { call: index })
   }
@@ -188,7 +188,7 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
         stall.memory += mapped
         if (isShared && COLLECTIVES.includes(call.kind)) {
           if (lastEarly >= 0) wait('ranks', lastEarly, 'ranks')
-          exchanges.hinder(now, call.seconds)
+          exchanges.delay(now, call.seconds)
         }
         const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds
         notes?.computed(of, now, end)
@@ -228,10 +228,10 @@ const runOn = (plan: UnpagedPlan, link: Link, mapping?: readonly number[], notes
   return { makespanSeconds: now, computeSeconds: compute, stallSeconds: isShared ? stall : forCopies, mostPages }
 }
 
-/** Without its timeline. */
+/** Returns the outcome of a step, without its timeline. */
 export const outcomeOf = (plan: UnpagedPlan, link: Link): Outcome => runOn(plan, link)
 
-/** `mapping`: seconds before each call for an allocator's mapping of its memory (memory/allocators). */
+/** Returns the timeline of a step. `mapping`: the seconds of an allocator's mapping before each call (memory/allocators). */
 export const simulate = (plan: UnpagedPlan, link: Link, mapping?: readonly number[]): Timeline => {
   const spans: Span[] = []
   const spanOf = new Map<Copy, number>()

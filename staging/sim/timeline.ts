@@ -1,6 +1,6 @@
 // A run of a plan in time: simulated by sim/simulate.ts, or measured by the runtime. Seconds count from the start of the step. Invariant: spans of
-// one stream are in order of `start` and do not overlap, except for copies to a disk beside those to host memory, and early exchanges beside those
-// that yield to them.
+// one stream are in order of `start` and do not overlap. Exceptions are copies to a disk beside those to host memory, and early exchanges beside
+// those that yield to them.
 
 export type Stream = 'compute' | 'out' | 'in' | 'ranks'
 
@@ -8,7 +8,7 @@ export interface Span {
   readonly stream: Stream
   readonly start: number
   readonly end: number
-  /** The plan's call, on the compute stream and on the lane of exchanges between ranks. */
+  /** The plan's call, on the compute stream or on the lane of exchanges between ranks. */
   readonly call?: number
   /** The plan's residency that is swapped out or in. */
   readonly residency?: number
@@ -21,7 +21,7 @@ export interface MemorySample {
   readonly pages: number
 }
 
-/** For room in memory (swaps out), for data to arrive (swaps in), and, where exchanges go on beside computing, for these. */
+/** Seconds of waits: for free memory (swaps out), for data (swaps in), and for exchanges, if they run beside compute. */
 export interface Stalls {
   readonly memory: number
   readonly data: number
@@ -36,7 +36,7 @@ export interface Stalls {
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number
-  /** Seconds for which the compute stream waits, by reason. */
+  /** Seconds during which the compute stream waits, by reason. */
   readonly stallSeconds: Stalls
   readonly spans: readonly Span[]
   /** Memory in use, in order of time. */

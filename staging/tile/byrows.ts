@@ -1,7 +1,7 @@
 // Updates of large parameters by rows. In: segments of a step whose parameters have homes in the lower tier. Out: the same step, with a loop over
-// parts of rows for each update of a large parameter: each part of the weight, of its gradient and of its optimizer state is swapped in, updated and
-// swapped out, so that they are never all on the device. The bits are the same, because elements are independent. Worked example, VGG-16's first
-// dense layer with momentum: 392 MiB three times are 1176 MiB; in 25 parts they are 48.
+// parts of rows for each update of a large parameter. Each part of the weight, of its gradient and of its optimizer state is swapped in, updated and
+// swapped out, so they are never all on the device. The bits are the same, because elements are independent. Worked example, VGG-16's first dense
+// layer with momentum: three values of 392 MiB take 1176 MiB; in 25 parts they take 48 MiB.
 import { type Graph, type Op, type ValueId, valueBytes } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Grid, type Segment, type Step, tilesOf, UNTILED } from '../plan/plan'
@@ -9,10 +9,10 @@ import { isRight } from 'fp-ts/Either'
 import { mib } from '../core/bytes'
 import { sliceRun } from './slices'
 
-/** The bytes of each operand in a part: a link is then at its best, and a launch is negligible. */
+/** The bytes of each operand in a part. Links reach their full rate with this size, and a launch is negligible. */
 const PART_BYTES = mib(16)
 
-/** The grid of an update that takes its operands in parts; of one tile where it is no update, or small. */
+/** Returns the grid of an update by parts of rows; one tile if the op is no such update, or small. */
 export const rowsGridOf = (graph: Graph, op: Op): Grid => {
   if (!opDef(op.kind).byRows) return UNTILED
   const parts = Math.ceil(valueBytes(graph.values[op.ins[0]!]!) / PART_BYTES)
@@ -30,8 +30,8 @@ const loopOf = (graph: Graph, { op: id }: Step, isHome: IsHome): Segment | null 
   return sliced && isRight(sliced) ? { name: op.layer, phase: 'update', grid, ...sliced.right } : null
 }
 
-/** A segment that runs whole, with its large updates as loops in their places. */
-const apart =
+/** Replaces the large updates of an untiled segment by loops. */
+const withUpdateLoops =
   (graph: Graph, isHome: IsHome) =>
   (s: Segment): readonly Segment[] => {
     if (tilesOf(s.grid) > 1) return [s]
@@ -52,6 +52,6 @@ const apart =
     return out
   }
 
-/** `isHome`: parameters and state that live in the lower tier. */
+/** Returns the segments with loops for large updates. `isHome`: true for parameters and state with homes in the lower tier. */
 export const updatedByRows = (graph: Graph, segments: readonly Segment[], isHome: IsHome = () => true): readonly Segment[] =>
-  segments.flatMap(apart(graph, isHome))
+  segments.flatMap(withUpdateLoops(graph, isHome))

@@ -1,7 +1,7 @@
 // Legal cuts of the forward pass. In: the training graph. Out: positions between forward ops, with the values that cross them. A position is clean if
-// a single activation crosses it, or activations that a later op reads side by side as one: there a checkpoint costs one value, even in a network
-// with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the brackets the skip
-// crosses too, so the clean positions are before and after the block.
+// a single activation crosses it, or activations that a later op reads side by side as one. A checkpoint at a clean position costs one value, even in
+// a network with branches (paper 3 names the same positions by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
+// brackets the skip crosses too, so the clean positions are before and after the block.
 import { mapped } from '../core/mapped'
 import { onceFor } from '../core/remember'
 import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
@@ -9,19 +9,19 @@ import { opDef } from '../ops/registry'
 import { forwardOps } from './segments'
 
 export interface Cut {
-  /** The cut lies before forward op `at`. */
+  /** The cut is before forward op `at`. */
   readonly at: number
-  /** Bytes of activations made before and read after. */
+  /** Bytes of activations that are made before the cut and read after it. */
   readonly bytes: number
   readonly clean: boolean
-  /** What crosses. */
+  /** The activations that cross. */
   readonly values: readonly ValueId[]
 }
 
 export interface ForwardProfile {
   readonly ops: readonly Op[]
   readonly cuts: readonly Cut[]
-  /** Bytes of activations made by the ops before position i. */
+  /** By position i: bytes of the activations made by the ops before it. */
   readonly madeBefore: readonly number[]
 }
 
@@ -46,7 +46,7 @@ export const profileForward = onceFor((graph: Graph): ForwardProfile => {
   return { ops, cuts, madeBefore }
 })
 
-/** Positions that split the forward pass into about `blocks` blocks of equal activation bytes, at clean cuts where there are any. */
+/** Returns positions that split the forward pass into about `blocks` blocks of equal activation bytes. They are clean cuts if there are any. */
 export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number[] => {
   const clean = p.cuts.filter((c) => c.clean)
   const legal = clean.length ? clean : p.cuts
@@ -61,15 +61,15 @@ export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number
   return [...out].sort((a, b) => a - b)
 }
 
-/** Splits a list at positions. */
+/** Splits a list at positions. Empty parts are left out. */
 export const splitAt = <T>(list: readonly T[], positions: readonly number[]): readonly (readonly T[])[] => {
   const ends = [...positions, list.length]
   return mapped(ends, (e, i) => list.slice(i === 0 ? 0 : ends[i - 1]!, e)).filter((x) => x.length > 0)
 }
 
 /**
- * Useful positions of checkpoints: one value crosses, the backward pass reads it anyway, and it is another one than at the position before. (The sum
- * that a rectifier overwrites crosses too, but keeping it costs a value more.)
+ * Returns the useful positions of checkpoints. The values that cross are read by the backward pass, and differ from those at the position before. The
+ * sum that a rectifier overwrites crosses too, but to keep it would cost one value more.
  */
 export const checkpointCuts = (graph: Graph): readonly Cut[] => {
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))

@@ -1,7 +1,7 @@
-// Memory and time of a sequence of ops over whole values, without a layout. In: ops in order (an op may repeat), the values there before and needed
-// after. Out: the most bytes at once, workspace included, and the seconds. Values die after their last read before they are made again; an op that
-// may run in place takes over a dying input's bytes. Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at
-// each convolution, so 8.
+// Memory and time of a sequence of ops over whole values, without a layout. In: ops in order (an op may repeat), the values in memory before and the
+// values needed after. Out: the peak bytes, workspace included, and the seconds. A value that is made several times is dead from its last read before
+// the next time. An op that may run in place reuses the bytes of a dying input. Worked example, values of 4 bytes: conv a->b, relu b->c in place,
+// conv c->d, keep d: 4 + 4 at each convolution, so 8.
 import { mapped } from '../core/mapped'
 import { sameShape } from '../core/box'
 import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
@@ -15,7 +15,7 @@ export interface OpCost {
 }
 
 export interface Setting {
-  /** Counted, and there when the sequence begins. */
+  /** Values in memory when the sequence begins. Their bytes count. */
   readonly before: Iterable<ValueId>
   readonly after: ReadonlySet<ValueId>
   /** Returns true if a value's bytes count here; parameters and fed values never do. */
@@ -27,19 +27,19 @@ export interface Footprint {
   readonly seconds: number
 }
 
-/** For each op of the sequence: the values that nobody needs once it has run. */
-const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly (readonly ValueId[])[] => {
-  /** True if an op seen so far (from the last back) reads it before it is made again; absent: the needed values decide. */
+/** Returns, for each op of the sequence, the values that are dead after it. */
+const deadAfter = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly (readonly ValueId[])[] => {
+  /** By value, over the ops from the last one back: true if an op reads it before it is made again. Absent: `after` decides. */
   const needed = new Map<ValueId, boolean>()
   const out = new Array<readonly ValueId[]>(ops.length)
   for (let i = ops.length - 1; i >= 0; i--) {
     const { ins, outs } = graph.ops[ops[i]!]!
     const dead: ValueId[] = []
-    const look = (v: ValueId): void => {
+    const check = (v: ValueId): void => {
       if (!(needed.get(v) ?? after.has(v)) && !dead.includes(v)) dead.push(v)
     }
-    ins.forEach(look)
-    outs.forEach(look)
+    ins.forEach(check)
+    outs.forEach(check)
     for (const v of outs) needed.set(v, false)
     for (const v of ins) needed.set(v, true)
     out[i] = dead
@@ -47,7 +47,12 @@ const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>):
   return out
 }
 
-const takenOver = (graph: Graph, id: OpId, dead: readonly ValueId[], live: ReadonlyMap<ValueId, number>): ValueId | undefined => {
+const reusedInput = (
+  graph: Graph,
+  id: OpId,
+  dead: readonly ValueId[],
+  live: ReadonlyMap<ValueId, number>,
+): ValueId | undefined => {
   const op = graph.ops[id]!
   const { values } = graph
   const fits = (v: ValueId): boolean =>
@@ -72,13 +77,13 @@ export const footprint = (graph: Graph, ops: readonly OpId[], costs: readonly Op
     live.delete(v)
   }
   for (const v of setting.before) add(v)
-  const dead = dying(graph, ops, setting.after)
+  const dead = deadAfter(graph, ops, setting.after)
   let peakBytes = now
   let seconds = 0
   ops.forEach((id, i) => {
     const op = graph.ops[id]!
-    const taken = takenOver(graph, id, dead[i]!, live)
-    if (taken !== undefined) drop(taken)
+    const reused = reusedInput(graph, id, dead[i]!, live)
+    if (reused !== undefined) drop(reused)
     op.outs.forEach(add)
     peakBytes = Math.max(peakBytes, now + costs[id]!.workspaceBytes)
     seconds += costs[id]!.seconds

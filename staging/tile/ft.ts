@@ -1,19 +1,19 @@
 // FT-compatible dimensions and maximal segments (paper 3, Listings 2 and 3). In: the training graph. Out: for each forward op the dimensions along
 // which it can be tiled, and the maximal runs of ops that can be tiled together along H or W. A run also ends before an op that reads a sum over the
-// run's tiles (statistics, pooled means): an accumulator is complete only after the loop over tiles.
+// run's tiles (statistics, pooled means), because a sum is complete only after the loop over tiles.
 import { dimIndex } from '../core/box'
 import { onceForPair } from '../core/remember'
 import type { Graph, Op, ValueId } from '../graph/graph'
 import { sigmaDelta } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { forwardOps, takesNoData } from './segments'
+import { forwardOps, readsNoImages } from './segments'
 import { operandsOf, TILED_DIMS, type TiledDim } from './slices'
 
-/** The dimensions along which tiles of this op need only slices of its inputs. */
+/** Returns the dimensions along which tiles of this op need only slices of its inputs. */
 export const tileableDims = onceForPair((graph: Graph, op: Op): ReadonlySet<TiledDim> => {
   const { ins, outs } = operandsOf(graph, op)
   const extent = (v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
-  if (takesNoData(op)) return new Set()
+  if (readsNoImages(op)) return new Set()
   const anchor = opDef(op.kind).anchor
   const anchored = anchor === 'out' ? op.outs[0]! : op.ins[anchor]!
   return new Set(

@@ -1,6 +1,7 @@
-// A grid on which a run of ops holds at most a limit at a time. In: ops that run together, their found and left values. Out: a grid that can be
-// sliced. A tile's share is that of all its values: those that the run reads whole, those that it leaves whole, and the most between. Worked example,
-// a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at once: 4 tiles, one an image.
+// A grid on which each tile of a run of ops holds at most a limit of bytes. In: ops that run together, the values that they read from outside, and
+// the values that outlive them. Out: a grid that can be sliced. The bytes are divided by the limit: the values read whole, the values that outlive
+// the run, and the peak of the others. Worked example, a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at the peak: 4
+// tiles, one for each image.
 import { mapped } from '../core/mapped'
 import { isRight } from 'fp-ts/Either'
 import { type Graph, type OpId, type ValueId, valueBytes } from '../graph/graph'
@@ -11,7 +12,7 @@ import type { RunLiveness } from './liveness'
 import { mostTiles } from './pieces'
 import { sliceRun, type TiledDim } from './slices'
 
-/** How far a loop over tiles can go: over parts of images, over images of a batch, or not at all. */
+/** The dimensions of a loop over tiles: parts of images, images of a batch, or none. */
 export type Reach = 'image' | 'batch' | 'none'
 export const reachOf = (dims: ReadonlySet<TiledDim>): Reach =>
   dims.has('H') || dims.has('W') ? 'image' : dims.has('B') ? 'batch' : 'none'
@@ -20,25 +21,25 @@ const isImage = (graph: Graph, v: ValueId): boolean => graph.values[v]!.shape.le
 const bytesIn = (graph: Graph, values: ReadonlySet<ValueId>): number =>
   [...values].reduce((n, v) => n + (isImage(graph, v) ? valueBytes(graph.values[v]!) : 0), 0)
 
-const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[], { reads, leaves }: RunLiveness): number => {
+const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[], { inputs, outputs }: RunLiveness): number => {
   const between = footprint(graph, ops, costs, {
     before: [],
     after: new Set(),
-    counts: (v) => !leaves.has(v) && !reads.has(v) && isImage(graph, v),
+    counts: (v) => !outputs.has(v) && !inputs.has(v) && isImage(graph, v),
   })
-  return bytesIn(graph, reads) + bytesIn(graph, leaves) + between.peakBytes
+  return bytesIn(graph, inputs) + bytesIn(graph, outputs) + between.peakBytes
 }
 
-/** Each tile is at least one call of a plan. A larger batch would need a list of slices that no memory holds. */
+/** The most tiles of a loop. Each tile is at least one call of a plan. A larger batch would need a list of slices that fits into no memory. */
 export const MOST_TILES = 2 ** 16
 
 /** Returns true if ops that run together can be sliced into this grid. */
 export const isLegalGrid = (graph: Graph, ops: readonly OpId[], live: RunLiveness, grid: Grid, expands = false): boolean =>
-  grid.B * grid.H * grid.W <= MOST_TILES && isRight(sliceRun(graph, ops, grid, live.leaves, expands))
+  grid.B * grid.H * grid.W <= MOST_TILES && isRight(sliceRun(graph, ops, grid, live.outputs, expands))
 
 /**
- * For a number of tiles: along the batch first, where nothing overlaps, then bands of rows. Fewer bands if a grid cannot be sliced.
- * Facts that do not depend on the number are computed once.
+ * Returns a function from a number of tiles to a grid: first along the batch, where tiles do not overlap, then bands of rows. It uses fewer bands if
+ * a grid cannot be sliced. Facts that do not depend on the number are computed once.
  */
 export const gridsFor = (graph: Graph, ops: readonly OpId[], live: RunLiveness, expands = false): ((tiles: number) => Grid) => {
   const list = mapped(ops, (id) => graph.ops[id]!)
@@ -64,7 +65,7 @@ export const gridsFor = (graph: Graph, ops: readonly OpId[], live: RunLiveness, 
   }
 }
 
-/** The same for the bytes of a tile. */
+/** Returns the same function of the bytes of a tile. */
 export const gridsOf = (
   graph: Graph,
   costs: readonly OpCost[],

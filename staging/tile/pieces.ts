@@ -1,7 +1,7 @@
-// The forward pass in pieces, with the cost of each run of them as a segment, for segmentation.ts. In: the training graph and seconds by op. Out:
-// pieces (cut at the borders of FT runs and at single crossing values) and their runs. Halos: backwards through a run, a value needs the most that
-// any of its readers does: stride times the reader's halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for
-// each further tile. Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
+// The forward pass in pieces, with the cost of each run of pieces as a segment, for segmentation.ts. In: the training graph and seconds by op. Out:
+// pieces (cut at the borders of FT runs and at single crossing values) and their runs. Halos are computed backwards through a run. A value has the
+// largest halo that any of its readers needs: stride times the reader's halo, plus reach less stride. An op of c seconds over E rows with halo h
+// costs c h / E more for each further tile. Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
 import { mapped } from '../core/mapped'
 import { type Graph, isOfParameters, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
@@ -17,7 +17,7 @@ export interface ForwardPieces extends Pieces {
   readonly ops: readonly (readonly Op[])[]
 }
 
-/** The most tiles that the values of these ops admit; 1 along a dimension that one of them cannot be tiled along. */
+/** Returns the most tiles that the values of these ops admit; 1 along a dimension where an op cannot be tiled. */
 export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly Op[]): Grid => {
   const most = { B: Infinity, H: Infinity, W: Infinity }
   for (const op of ops) {
@@ -26,7 +26,7 @@ export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly 
       if (o.def.role !== 'data') continue
       const [b, , h, w] = graph.values[o.value]!.shape as [number, number, number, number]
       most.B = Math.min(most.B, b)
-      // Statistics of an image, and a pooled row, are read or summed whole by every tile.
+      // Each tile reads or sums statistics of an image, and a pooled row, as a whole.
       if (o.access?.H.tag !== 'reduce' && h > 1) most.H = Math.min(most.H, h)
       if (o.access?.W.tag !== 'reduce' && w > 1) most.W = Math.min(most.W, w)
     }
@@ -36,7 +36,7 @@ export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly 
   return { B: along('B'), H: along('H'), W: along('W') }
 }
 
-/** Backward seconds of each forward op: its layer's, given to the layer's first op. */
+/** Returns the backward seconds by forward op: those of a layer belong to its first forward op. */
 const backwardSeconds = (graph: Graph, costs: readonly OpCost[]): ReadonlyMap<number, number> => {
   const first = new Map<string, number>()
   const seconds = new Map<number, number>()
@@ -56,7 +56,7 @@ interface Halo {
   readonly W: number
 }
 
-/** Numbers behind each other: one, for as long as they are all the same. */
+/** A list of numbers that stores one number while all are the same. */
 class Column {
   private first = 0
   private numbers: Float64Array | undefined
@@ -82,18 +82,18 @@ class Column {
 }
 
 /** The common data of all runs. */
-interface Making {
+interface PieceData {
   readonly graph: Graph
   readonly costs: readonly OpCost[]
   readonly ops: readonly (readonly Op[])[]
-  /** Of each op. */
+  /** By op: the backward seconds. */
   readonly backward: ReadonlyMap<number, number>
   readonly forwards: Pieces['forwards']
-  /** Ops in front of each piece. */
+  /** By piece: the number of ops before it. */
   readonly before: readonly number[]
 }
 
-/** The halos of stretches from a last piece backwards, each with a piece more in front. */
+/** The halos of the runs that end with one piece. Each run has one piece more in front than the run before it. */
 class Halos {
   readonly H = new Column()
   readonly W = new Column()
@@ -102,14 +102,14 @@ class Halos {
   private sum = { H: 0, W: 0, both: 0 }
 
   constructor(
-    private readonly m: Making,
+    private readonly m: PieceData,
     private next: number,
   ) {}
 
-  /** As far as they are asked for. */
+  /** Computes the halos of the runs down to first piece `i`. */
   downTo(i: number): this {
     for (; this.next >= i; this.next--) {
-      for (const op of [...this.m.ops[this.next]!].reverse()) this.op(op)
+      for (const addOp of [...this.m.ops[this.next]!].reverse()) this.op(addOp)
       this.H.push(this.sum.H)
       this.W.push(this.sum.W)
       this.both.push(this.sum.both)
@@ -143,8 +143,8 @@ class Halos {
 }
 
 /**
- * The runs that end with one piece, each with a piece more in front, made on request. Their number is half the square of the pieces; most run over
- * several FT runs and are never tiled, so their halos are not needed.
+ * The runs that end with one piece, each with one piece more in front than the run before it. They are computed on request, because their number is
+ * half the square of the pieces. Most of them cover several FT runs and are never tiled, so their halos are computed separately.
  */
 class Row {
   readonly forwardSeconds = new Column()
@@ -158,7 +158,7 @@ class Row {
   private backward = 0
 
   constructor(
-    readonly m: Making,
+    readonly m: PieceData,
     readonly last: number,
     private readonly held: Held,
   ) {
@@ -191,7 +191,7 @@ class Row {
   }
 }
 
-/** A stretch from the i-th piece to the last of its row. */
+/** The run from the i-th piece to the last piece of a row. */
 class GrowingRun implements PieceRun {
   forwardSeconds = 0
   backwardSeconds = 0
@@ -230,12 +230,12 @@ class GrowingRun implements PieceRun {
     return this.row.halosFrom(this.i).both.at(this.at)
   }
 }
-/** Forward, forward again, and two of the backward. */
+/** The calls of an op in a training step: forward, forward again, and two backward. */
 const CALLS_OF_AN_OP = 4
 
-/** `launchSeconds`: of a call that does next to nothing. */
+/** Returns the pieces of the forward pass. `launchSeconds`: the time of a call with next to no work. */
 export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: number): ForwardPieces => {
-  // With a backward pass, each crossing value is kept for long; without one, several values may cross.
+  // With a backward pass, each crossing value is kept for long, so cuts must be clean. Without one, several values may cross.
   const forwards = trains(graph) ? 2 : 1
   const cuts = new Map(mapped(profileForward(graph).cuts, (c) => [c.at, c]))
   const ops: Op[][] = []
@@ -265,15 +265,15 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[], launchSeconds: 
     trains(graph) ? new HeldTraining(graph, read, crossing[j]!) : heldPredicting(graph, lastUse, order)
   const before = [0]
   for (const here of ops) before.push(before.at(-1)! + here.length)
-  const making: Making = { graph, costs, ops, backward, forwards, before }
-  const rows = mapped(ops, (_, j) => new Row(making, j, held(j)))
+  const data: PieceData = { graph, costs, ops, backward, forwards, before }
+  const rows = mapped(ops, (_, j) => new Row(data, j, held(j)))
   const passing = new GrowingRun(rows[0]!)
   return {
     pieces,
     ops,
     launchSeconds,
     span: (i, j) => new GrowingRun(rows[j]!).to(rows[j]!, i),
-    passing: (i, j) => passing.to(rows[j]!, i),
+    spanReused: (i, j) => passing.to(rows[j]!, i),
     forwards,
   }
 }

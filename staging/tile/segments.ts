@@ -1,9 +1,9 @@
 // From groups of forward ops to the whole sequence of segments: forward, recompute, backward, update. In: the training graph and groups (consecutive
-// forward ops, each with a grid). Out: segments, sliced and with in-place choices. Values that a later group reads are held whole (a checkpoint), and
-// so are statistics; every other forward value is dropped and recomputed for the backward pass.
+// forward ops, each with a grid). Out: segments, sliced and with in-place choices. Values that a later group reads are kept whole (a checkpoint), and
+// so are statistics. Each other forward value is dropped, and recomputed for the backward pass.
 //
 // Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute [c1 r1 c2], backward
-// [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs forward and backward in one visit to each tile.
+// [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment, and each tile of the last group runs forward and backward.
 import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -23,13 +23,13 @@ export interface Group {
   readonly grid: Grid
 }
 
-/** A future segment; an op may be in several runs. */
+/** The ops of a future segment. An op may be in several runs. */
 export interface Run {
   readonly phase: SegmentPhase
   readonly group: number
   readonly grid: Grid
   readonly ops: OpId[]
-  /** Its gradients are made complete, by tiles that grow both ways (paper 3). */
+  /** True if tiles compute complete gradients, so tiles grow in both passes (paper 3). */
   readonly expands?: boolean | undefined
 }
 
@@ -37,7 +37,7 @@ export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase
 export const forwardOps = (graph: Graph): readonly Op[] => graph.ops.filter(isForward)
 export const isTiled = (g: Grid): boolean => tilesOf(g) > 1
 
-/** The runs that make forward values, and the values that stay whole until the backward pass. */
+/** The groups that compute forward values, and the values that stay whole until the backward pass. */
 export class ForwardMap {
   readonly maker = new Map<ValueId, Op>()
   readonly groupOf = new Map<ValueId, number>()
@@ -65,26 +65,28 @@ export class ForwardMap {
     })
   }
 
-  /** The forward ops that must run again for the inputs of `ops`, in forward order. */
+  /** Returns the forward ops that must run again for the inputs of `ops`, in forward order. */
   recompute(ops: readonly OpId[]): OpId[] {
     const made = new Set(ops.flatMap((id) => this.graph.ops[id]!.outs))
-    const again = new Set<OpId>()
+    const rerun = new Set<OpId>()
     const visit = (v: ValueId): void => {
       const op = this.maker.get(v)
-      if (!op || this.held.has(v) || made.has(v) || again.has(op.id)) return
-      again.add(op.id)
+      if (!op || this.held.has(v) || made.has(v) || rerun.has(op.id)) return
+      rerun.add(op.id)
       op.ins.forEach(visit)
     }
     for (const id of ops) this.graph.ops[id]!.ins.forEach(visit)
-    return [...again].sort((a, b) => a - b)
+    return [...rerun].sort((a, b) => a - b)
   }
 
-  /** The groups among which a backward op may run: that of the gradient it makes to that of the gradient it reads. */
+  /**
+   * Returns the first and the last group where a backward op may run: the groups of the gradients that it computes and reads.
+   */
   reach(op: Op): readonly [number, number] | null {
     const of = (vs: readonly ValueId[]): number[] =>
       vs.flatMap((v) => {
         const target = this.graph.values[v]!.gradOf
-        // A gradient of a standardised weight belongs to its convolution, as that of a parameter does.
+        // A gradient of a standardised weight belongs to its convolution, as the gradient of a parameter does.
         const g = target === undefined || isLaid(this.graph.values[target]!) ? undefined : this.groupOf.get(target)
         return g === undefined ? [] : [g]
       })
@@ -93,7 +95,7 @@ export class ForwardMap {
   }
 }
 
-/** Cuts the backward ops into runs: by group, and, when tiled, before an op that reads a sum over tiles. */
+/** Cuts the backward ops into runs: by group, and in tiled groups before an op that reads a sum over tiles. */
 export const backwardRuns = (map: ForwardMap): Run[] => {
   const { graph, groups } = map
   const last = groups.length - 1
@@ -122,7 +124,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
       sums = new Set()
       continue
     }
-    if (isTiled(cur.grid) && (op.phase === 'update' || takesNoData(op))) {
+    if (isTiled(cur.grid) && (op.phase === 'update' || readsNoImages(op))) {
       updates.push(op.id)
       if (op.phase !== 'update') op.outs.forEach((v) => sums.add(v))
       continue
@@ -142,13 +144,13 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   return runs
 }
 
-/** Rows go from rank to rank whole: no loop over tiles has them. */
+/** Returns true for ops that exchange whole rows between ranks. No loop over tiles contains them. */
 export const isExchange = (op: Op): boolean => ROW_EXCHANGES.includes(op.kind)
 
-/** An op of complete sums: its place is not in a loop over tiles. */
-export const takesNoData = onceFor((op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole'))
+/** Returns true for an op that reads only complete values, such as sums. It is never in a loop over tiles. */
+export const readsNoImages = onceFor((op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole'))
 
-/** Outputs of an op that tiles add up. */
+/** Returns the outputs of an op that are sums over tiles. */
 export const summed = (graph: Graph, id: OpId): readonly ValueId[] => summedBy(graph, graph.ops[id]!)
 const summedBy = onceForPair((graph: Graph, op: Op): readonly ValueId[] =>
   operandsOf(graph, op).outs.flatMap((o) => (o.def.merge ? [o.value] : [])),
@@ -156,11 +158,11 @@ const summedBy = onceForPair((graph: Graph, op: Op): readonly ValueId[] =>
 
 const withRecompute = (map: ForwardMap, run: Run): readonly Run[] => {
   if (run.phase !== 'backward' && run.phase !== 'step') return [run]
-  const again = map.recompute(run.ops)
-  if (!again.length) return [run]
+  const rerun = map.recompute(run.ops)
+  if (!rerun.length) return [run]
   return isTiled(run.grid)
-    ? [{ ...run, ops: [...again, ...run.ops] }]
-    : [{ phase: 'recompute', group: run.group, grid: UNTILED, ops: again }, run]
+    ? [{ ...run, ops: [...rerun, ...run.ops] }]
+    : [{ phase: 'recompute', group: run.group, grid: UNTILED, ops: rerun }, run]
 }
 
 const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
@@ -168,14 +170,14 @@ const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
   return layers.length === 1 ? layers[0]! : `${layers[0]} … ${layers[layers.length - 1]}`
 }
 
-/** Segments of a training step for these groups of its forward ops. */
+/** Returns the segments of a training step for these groups of its forward ops. */
 export const assemble = (graph: Graph, groups: readonly Group[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedRuns(graph, assembledRuns(graph, groups), expands)
 
-/** Their runs, which tell their computations. */
+/** Returns the runs of a training step for these groups, in order. */
 export const assembledRuns = (graph: Graph, groups: readonly Group[]): readonly Run[] => inOrder(graph, assembled(graph, groups))
 
-const exchangesApart =
+const withSeparateExchanges =
   (graph: Graph) =>
   (g: Group): readonly Group[] => {
     if (!isTiled(g.grid) || !g.ops.some((id) => isExchange(graph.ops[id]!))) return [g]
@@ -189,11 +191,11 @@ const exchangesApart =
     return parts
   }
 
-/** Ops without images at the start or end of a tiled group run before or after its loop. */
-const wholeApart =
+/** Moves ops without images from the start or end of a tiled group before or after its loop. */
+const withSeparateWholeOps =
   (graph: Graph) =>
   (g: Group): readonly Group[] => {
-    const isWhole = (id: OpId): boolean => takesNoData(graph.ops[id]!)
+    const isWhole = (id: OpId): boolean => readsNoImages(graph.ops[id]!)
     if (!isTiled(g.grid) || !g.ops.some(isWhole)) return [g]
     const first = g.ops.findIndex((id) => !isWhole(id))
     const last = g.ops.length - [...g.ops].reverse().findIndex((id) => !isWhole(id))
@@ -206,7 +208,7 @@ const wholeApart =
   }
 
 const assembled = (graph: Graph, all: readonly Group[]): readonly Run[] => {
-  const map = new ForwardMap(graph, all.flatMap(exchangesApart(graph)).flatMap(wholeApart(graph)))
+  const map = new ForwardMap(graph, all.flatMap(withSeparateExchanges(graph)).flatMap(withSeparateWholeOps(graph)))
   const { groups } = map
   const fused = isTiled(groups[groups.length - 1]!.grid)
   const forward: Run[] = mapped(groups, (g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] })).slice(
@@ -217,8 +219,8 @@ const assembled = (graph: Graph, all: readonly Group[]): readonly Run[] => {
 }
 
 /**
- * Updates wait for the last run that reads an overwritten value. With one objective that is their own; with several a network may run again, for
- * another one's gradients, after its own are complete.
+ * Moves updates behind the last run that reads an overwritten value. With one objective they are there already. With several, the forward ops of a
+ * network may run again for another objective's gradients after its own gradients are complete.
  */
 const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
@@ -243,15 +245,15 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
     .filter((r) => r.ops.length > 0)
 }
 
-/** Leaves out forward ops with no other reader than a later run that recomputes them for the backward pass. */
+/** Drops a forward op if it runs again, for the backward pass, before any op reads its values. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const needed = new Uint8Array(graph.values.length)
   for (const v of graph.values) if (isResult(v)) needed[v.id] = 1
-  const again = new Uint8Array(graph.ops.length)
+  const runsLater = new Uint8Array(graph.ops.length)
   const isRead = (id: OpId): boolean => {
     const op = graph.ops[id]!
-    if (isForward(op) && again[id] === 1 && !op.outs.some((v) => needed[v] === 1)) return false
-    again[id] = 1
+    if (isForward(op) && runsLater[id] === 1 && !op.outs.some((v) => needed[v] === 1)) return false
+    runsLater[id] = 1
     for (const v of op.outs) needed[v] = 0
     for (const v of op.ins) needed[v] = 1
     return true
@@ -266,72 +268,72 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   return kept.reverse()
 }
 
-/** The runs in order: with updates in their place, and without unread ops. */
+/** Returns the runs in order: with late updates, and without unread ops. */
 const inOrder = (graph: Graph, planned: readonly Run[]): readonly Run[] => withoutUnread(graph, withLateUpdates(graph, planned))
 
-/** Slices, left values of each run, and in-place choices. `expands`: all of them do. */
+/** Returns the segments of runs: slices, kept values of each run, and in-place choices. `expands`: the default of the runs. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedRuns(graph, inOrder(graph, planned), expands)
 
-/** The same of runs that are in order. */
+/** Returns the segments of runs that are in order. */
 export const slicedRuns = (graph: Graph, runs: readonly Run[], expands = false): Either<TileError, readonly Segment[]> =>
   slicedOn(graph, runs, expands)((r) => r.grid)
 
 /**
- * The same for grids that are chosen later, perhaps repeatedly: a run with an unchanged grid keeps its segment, and so do all of them. `known`:
- * segments of other steps of the graph.
+ * Returns a function from grids to segments, to be called repeatedly. A run with an unchanged grid keeps its segment object, and an unchanged list of
+ * grids keeps the list. `known`: segments of other steps of the graph.
  */
 export const segmentsOn = (graph: Graph, planned: readonly Run[], known?: KnownSegments): Sliced =>
   slicedOn(graph, inOrder(graph, planned), false, known)
 
 type Sliced = (gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>
 
-/** Runs of one phase, with the same ops that leave the same, by their grids. */
+/** Segments by run (its phase, its ops and the values that outlive it), then by grid. */
 export type KnownSegments = Map<string, Map<string, Either<TileError, Segment>>>
 
 const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?: KnownSegments): Sliced => {
-  // Only tiles ask for it.
+  // Only tiled runs and `common` need it.
   let live: readonly RunLiveness[] | undefined
   const leavesOf = (i: number): ReadonlySet<ValueId> => {
     live ??= liveness(
       graph,
       mapped(runs, (r) => r.ops),
     )
-    return live[i]!.leaves
+    return live[i]!.outputs
   }
   const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
     isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: mapped(ops, (op) => ({ op })), keeps: [] })
-  const likeThese = ({ phase, ops, expands: grows = expands }: Run, i: number): string => {
+  const runKey = ({ phase, ops, expands: grows = expands }: Run, i: number): string => {
     const leaves = leavesOf(i)
     const left = ops.flatMap((id) => graph.ops[id]!.outs.filter((v) => leaves.has(v)))
     return `${phase}${grows ? '+' : ''} ${ops.join()};${left.join()}`
   }
-  const known = mapped(runs, (): Map<string, Either<TileError, Segment>> | undefined => undefined)
-  const knownOf = (r: Run, i: number): Map<string, Either<TileError, Segment>> => {
-    const key = common ? likeThese(r, i) : ''
-    const there = known[i] ?? common?.get(key) ?? new Map<string, Either<TileError, Segment>>()
-    known[i] = there
-    common?.set(key, there)
-    return there
+  const byRun = mapped(runs, (): Map<string, Either<TileError, Segment>> | undefined => undefined)
+  const byGridOf = (r: Run, i: number): Map<string, Either<TileError, Segment>> => {
+    const key = common ? runKey(r, i) : ''
+    const byGrid = byRun[i] ?? common?.get(key) ?? new Map<string, Either<TileError, Segment>>()
+    byRun[i] = byGrid
+    common?.set(key, byGrid)
+    return byGrid
   }
   const segment = (r: Run, grid: Grid, i: number): Either<TileError, Segment> => {
     const key = keyOf(grid)
-    const alike = knownOf(r, i)
-    const there = alike.get(key)
-    if (there) return there
+    const byGrid = byGridOf(r, i)
+    const known = byGrid.get(key)
+    if (known) return known
     const made = pipe(
       bodyOf(r, grid, i),
       E.map((own): Segment => ({ name: nameOf(graph, r.ops), phase: r.phase, grid, ...own })),
     )
-    alike.set(key, made)
+    byGrid.set(key, made)
     return made
   }
   const all = new Map<string, Either<TileError, readonly Segment[]>>()
   return (gridOf) => {
     const grids = mapped(runs, gridOf)
     const key = mapped(grids, keyOf).join()
-    const there = all.get(key)
-    if (there) return there
+    const known = all.get(key)
+    if (known) return known
     const made = pipe(
       runs,
       E.traverseReadonlyArrayWithIndex((i, r) => segment(r, grids[i]!, i)),
@@ -342,14 +344,14 @@ const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?:
   }
 }
 
-/** The runs that segments were made of, or others may be. */
+/** Returns the runs of these segments, to make others from. */
 export const runsOf = (graph: Graph, segments: readonly Segment[]): readonly Run[] =>
   mapped(segments, (s, group): Run => {
     const run = { phase: s.phase, group, grid: s.grid, ops: mapped(s.body, (step) => step.op) }
     return isTiled(s.grid) && !isSlicedAs(graph, s, false) ? { ...run, expands: true } : run
   })
 
-/** Returns true if its tiles are these, and grow alike. */
+/** Returns true if this `expands` gives the slices of the segment. */
 const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boolean): boolean => {
   const ops = mapped(body, (step) => step.op)
   const sliced = sliceRun(graph, ops, grid, new Set(mapped(keeps, (k) => k.value)), expands)
@@ -359,7 +361,7 @@ const isSlicedAs = (graph: Graph, { body, grid, keeps }: Segment, expands: boole
 
 const keyOf = ({ B, H, W }: Grid): string => `${B}x${H}x${W}`
 
-/** The part of a computed value that a tile holds. */
+/** Returns the part of a computed value that a tile holds. */
 const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
   const maker = seg.body.find((st) => graph.ops[st.op]!.outs.includes(v))!
   const op = graph.ops[maker.op]!
@@ -368,8 +370,8 @@ const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
 
 const NONE: readonly number[] = []
 
-/** For each step, the inputs whose bytes output 0 may take over if no later op reads them. */
-const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly number[])[] => {
+/** Returns, for each step, the inputs whose bytes output 0 may overwrite if no later op reads them. */
+const overwritableInputs = onceForPair((graph: Graph, seg: Segment): readonly (readonly number[])[] => {
   const tiled = isTiled(seg.grid)
   const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
   const kept = new Set(mapped(seg.keeps, (k) => k.value))
@@ -377,7 +379,7 @@ const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly 
     const op = graph.ops[step.op]!
     const o = op.outs[0]!
     const { inPlace = NONE } = opDef(op.kind)
-    // An output has a place of its own, until it leaves; a loss has one for the read after the step.
+    // An output of the step has its own bytes until it is copied to the caller; a loss has its own for the read after the step.
     if (inPlace.length === 0 || isResult(graph.values[o]!)) return NONE
     return inPlace.filter((i) => {
       const v = op.ins[i]
@@ -385,48 +387,51 @@ const takeableIn = onceForPair((graph: Graph, seg: Segment): readonly (readonly 
       if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
       if (!tiled) return true
       if (!own.has(v) || kept.has(v) || kept.has(o)) return false
-      // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
+      // A tile may hold more of v than this op reads (another reader's halo). Then the rows of v and of the output have different addresses.
       const held = heldSlices(graph, seg, v)
       return held !== null && sameSlices(step.slices![op.ins.length]!, held)
     })
   })
 })
 
-/** The same segment with the inputs that its steps take over, from the last to the first: made once, for any step. */
-const takingOver = onceFor((_: Segment) => new Map<string, Segment>())
-const stepTaking = onceFor((_: Step) => new Map<number, Step>())
+/** Cached variants of a segment, by the overwritten input of each step from the last to the first. */
+const inPlaceVariants = onceFor((_: Segment) => new Map<string, Segment>())
+const stepVariants = onceFor((_: Step) => new Map<number, Step>())
 
-/** Lets output 0 take over the bytes of an input that nobody reads again. */
+/** Lets output 0 overwrite the bytes of an input that no later op reads. */
 const withInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
   const readLater = new Uint8Array(graph.values.length)
   for (const v of graph.values) if (isResult(v)) readLater[v.id] = 1
   const out: Segment[] = []
-  for (let s = segments.length - 1; s >= 0; s--) out.push(chosen(graph, segments[s]!, readLater))
+  for (let s = segments.length - 1; s >= 0; s--) out.push(withChosenInputs(graph, segments[s]!, readLater))
   return out.reverse()
 }
 
-const chosen = (graph: Graph, seg: Segment, readLater: Uint8Array): Segment => {
-  const takeable = takeableIn(graph, seg)
-  const takes: (number | undefined)[] = []
+const withChosenInputs = (graph: Graph, seg: Segment, readLater: Uint8Array): Segment => {
+  const overwritable = overwritableInputs(graph, seg)
+  const choices: (number | undefined)[] = []
   for (let k = seg.body.length - 1; k >= 0; k--) {
     const { ins, outs } = graph.ops[seg.body[k]!.op]!
     for (const v of outs) readLater[v] = 0
-    takes.push(takeable[k]!.find((i) => readLater[ins[i]!] !== 1))
+    choices.push(overwritable[k]!.find((i) => readLater[ins[i]!] !== 1))
     for (const v of ins) readLater[v] = 1
   }
-  if (takes.every((t) => t === undefined)) return seg
-  const known = takingOver(seg)
-  const key = takes.join()
-  const made = known.get(key) ?? { ...seg, body: mapped(seg.body, (step, k) => taking(step, takes[seg.body.length - 1 - k])) }
+  if (choices.every((t) => t === undefined)) return seg
+  const known = inPlaceVariants(seg)
+  const key = choices.join()
+  const made = known.get(key) ?? {
+    ...seg,
+    body: mapped(seg.body, (step, k) => stepInPlace(step, choices[seg.body.length - 1 - k])),
+  }
   known.set(key, made)
   return made
 }
 
-const taking = (step: Step, takes: number | undefined): Step => {
-  if (takes === undefined) return step
-  const known = stepTaking(step)
+const stepInPlace = (step: Step, input: number | undefined): Step => {
+  if (input === undefined) return step
+  const known = stepVariants(step)
   const made =
-    known.get(takes) ?? (step.slices ? { op: step.op, slices: step.slices, inPlace: takes } : { op: step.op, inPlace: takes })
-  known.set(takes, made)
+    known.get(input) ?? (step.slices ? { op: step.op, slices: step.slices, inPlace: input } : { op: step.op, inPlace: input })
+  known.set(input, made)
   return made
 }

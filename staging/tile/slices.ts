@@ -1,13 +1,14 @@
-// Tile boxes of one segment (paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
-// every sliced operand at each tile index along B, H and W, and the part of the left values that each tile adds.
+// Tile boxes of one segment (paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of each sliced operand at each tile index
+// along B, H and W, and the part of the kept values that each tile adds.
 //
-// Dimensions are independent, so all works on ranges. An uncut one is taken whole, with pixels that no window touches, as
-// in-core: so a part of the batch has the bits of a batch. Else two sweeps along each dimension:
-//  1. ops anchored at an input (reductions, backward), in order: the iteration range is the piece of the anchor that the
-//     tile consumes: the producer's range if another such op of the tile made it, else tile i of n disjoint pieces;
-//  2. ops anchored at their output, in reverse: the hull of their readers' ranges and of the piece to leave.
-// Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 left whole: tile 0 stores rows [0,5) of
-// c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
+// Dimensions are independent, so all computations are on ranges. A dimension with one tile is whole, with pixels that no window touches, as in-core:
+// so a part of the batch has the bits of the whole batch. Otherwise two sweeps along each dimension compute the ranges. Sweep 1: ops anchored at an
+// input (reductions, backward), in order. The iteration range is the piece of the anchor that the tile consumes: the producer's range if another such
+// op of the tile made it, otherwise tile i of n disjoint pieces. Sweep 2: ops anchored at their output, in reverse. The iteration range is the hull
+// of their readers' ranges and of the piece to keep.
+//
+// Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 kept whole: tile 0 stores rows [0,5) of c2, needs [0,6) of c1, so
+// [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added to the whole.
 import { mapped } from '../core/mapped'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -23,7 +24,7 @@ import { type Access, type AccessMap, inputDef, outputDef, type OperandDef, type
 export const TILED_DIMS = ['B', 'H', 'W'] as const
 export type TiledDim = (typeof TILED_DIMS)[number]
 
-/** The reason why a run of ops cannot be tiled this way: the layer, the dimension, and the legal values. */
+/** The reason why a run of ops cannot be tiled in this way: the layer, the dimension, and the legal values. */
 export interface TileError {
   readonly layer: string
   readonly dim: TiledDim
@@ -61,8 +62,8 @@ export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
 const isGathering = (def: OpDef, accesses: readonly (AccessMap | null)[]): boolean =>
   def.anchor === 'out' && accesses.some((a) => a !== null && a.H.tag === 'inside')
 
-/** If an operand's access to a result is this one, the part of the operand for a range of it. */
-const sourcesOf = (a: Access): Access | null => {
+/** Returns the inverse of a result's access: from a range of the result to the anchor's range that contributes to it. Null if there is no inverse. */
+const inverseOf = (a: Access): Access | null => {
   if (a.tag === 'same') return a
   if (a.tag === 'window') return { ...a, tag: 'transposed' }
   if (a.tag === 'transposed') return { ...a, tag: 'window' }
@@ -88,13 +89,13 @@ const readingsOf = (graph: Graph, ops: readonly Op[]): Readings => {
   return readings
 }
 
-/** One dimension of one segment. */
+/** The ranges along one dimension of a segment. */
 class DimSlicer {
-  /** Ranges of the values that the run computes. */
+  /** By value that the run computes: its ranges. */
   readonly made = new Map<ValueId, Ranges>()
-  /** Iteration ranges of the ops. */
+  /** By op: its iteration ranges. */
   readonly iteration = new Map<OpId, Ranges>()
-  /** Those of them that sweep 1 made: gradients and sums. */
+  /** By value that sweep 1 computes: its ranges. These are gradients and sums. */
   private readonly contributions = new Map<ValueId, Ranges>()
   private readonly madeBy = new Map<ValueId, Op>()
   private error: TileError | undefined
@@ -111,7 +112,7 @@ class DimSlicer {
     for (const op of ops) for (const v of op.outs) this.madeBy.set(v, op)
   }
 
-  /** Itself, with all ranges known; or the first that is not legal. */
+  /** Returns this with all ranges, or the first error. */
   sliced(): Either<TileError, DimSlicer> {
     if (!this.expands) for (const op of this.ops) this.consume(op)
     for (let i = this.ops.length - 1; i >= 0 && !this.error; i--) this.produce(this.ops[i]!)
@@ -145,16 +146,16 @@ class DimSlicer {
   }
 
   /**
-   * The tile's share of a value, so that each element enters the sums once: a result of sweep 1 is the tile's own contribution, halo included; any
-   * other value has a disjoint piece, even if the tile makes more of it.
+   * Returns the tile's share of a value, so that each element enters a sum once. For a result of sweep 1, that is the tile's own contribution, halo
+   * included. For any other value, it is a disjoint piece, even if the tile computes more of it.
    */
   private share(op: Op, v: ValueId): Ranges {
     return this.contributions.get(v) ?? this.pieces(op, v)
   }
 
   /**
-   * The tile's share of a summand: the rows that it made of another summand, if these are disjoint pieces. So a tile has all summands of the
-   * same rows, although pieces of 32 rows that are pooled from 64 begin elsewhere than pieces of 64 rows.
+   * Returns the tile's share of a summand: the rows that the tile made of another summand, if these are disjoint pieces. So a tile has all summands
+   * of the same rows. Without this, pieces of 32 rows that are pooled from 64 would not match pieces of 64 rows.
    */
   private summand(op: Op, v: ValueId): Ranges {
     const e = extent(this.graph, v, this.dim)
@@ -162,7 +163,7 @@ class DimSlicer {
     return this.contributions.get(v) ?? beside ?? this.pieces(op, v)
   }
 
-  /** Sweep 1: ops that consume pieces of an input, and sums of partial gradients. */
+  /** Sweep 1, for ops that consume pieces of an input, and for sums of partial gradients. */
   private consume(op: Op): void {
     const def = opDef(op.kind)
     const { ins, outs } = operandsOf(this.graph, op)
@@ -189,39 +190,39 @@ class DimSlicer {
   }
 
   /**
-   * Instead of sweep 1, as paper 3 has it: a gradient is made complete where it is wanted, of all that touches it, so that tiles
-   * grow backwards, too, and nothing is added up between them but sums. Those take disjoint pieces.
+   * Replaces sweep 1 if tiles expand, as in paper 3. A tile computes complete gradients, from all values that touch them. So tiles also grow
+   * backwards, and only sums are added between tiles; for sums, tiles take disjoint pieces.
    */
-  private gather(op: Op, anchor: ValueId | null): { readonly over: Ranges; readonly wanted?: Ranges } {
+  private gather(op: Op, anchor: ValueId | null): { readonly over: Ranges; readonly needed?: Ranges } {
     const { outs } = operandsOf(this.graph, op)
     const all = outs.filter((o) => o.access && o.def.role === 'data' && o.access[this.dim].tag !== 'reduce')
     const data = all[0]
     if (!data) return { over: this.pieces(op, anchor ?? op.ins[0]!) }
-    const wanted = this.wantedOf(
+    const needed = this.neededRanges(
       op,
       mapped(all, (o) => o.value),
     )
-    if (anchor === null) return { over: wanted }
-    const back = sourcesOf(data.access![this.dim])
+    if (anchor === null) return { over: needed }
+    const back = inverseOf(data.access![this.dim])
     if (!back) return { over: this.fail(op, 'its gradient is not computed in complete tiles: end the segment before it') }
-    return { over: this.map(op, back, wanted, anchor), wanted }
+    return { over: this.map(op, back, needed, anchor), needed }
   }
 
-  /** The read and the left ranges of an op's outputs. */
-  private wantedOf(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
-    const wanted: Ranges[] = []
-    for (const v of outs) if (this.leaves.has(v)) wanted.push(this.pieces(op, v))
+  /** Returns the hull of the ranges of an op's outputs that readers need or that are kept. */
+  private neededRanges(op: Op, outs: readonly ValueId[] = op.outs): Ranges {
+    const needed: Ranges[] = []
+    for (const v of outs) if (this.leaves.has(v)) needed.push(this.pieces(op, v))
     for (const v of outs)
       for (const { reader, operand } of this.readings.get(v) ?? []) {
         const over = this.iteration.get(reader.id)
-        if (over && reader.id !== op.id && operand.access) wanted.push(this.read(reader, operand, over))
+        if (over && reader.id !== op.id && operand.access) needed.push(this.read(reader, operand, over))
       }
-    return wanted.length
-      ? wanted.reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
+    return needed.length
+      ? needed.reduce((a, b) => mapped(a, (r, i) => hull(r, b[i]!)))
       : this.fail(op, 'nothing in the segment reads it')
   }
 
-  /** Sweep 2: ops that make the needs of their readers, of all their outputs alike. */
+  /** Sweep 2, for ops that compute the ranges that their readers need. All outputs have the same range. */
   private produce(op: Op): void {
     if (this.iteration.has(op.id)) return
     const def = opDef(op.kind)
@@ -236,32 +237,32 @@ class DimSlicer {
           mapped(ins, (o) => o.access),
         ))
     ) {
-      const { wanted, over } = this.gather(op, anchor)
+      const { needed, over } = this.gather(op, anchor)
       this.iteration.set(op.id, over)
       for (const o of outs)
         if (o.access && o.def.role === 'data') {
           const touched = this.map(op, o.access[this.dim], over, o.value)
-          // Pixels that no window touches are zero, and are made, too, if nothing else is read beside them.
-          const made = mapped(touched, (r, i) => (wanted ? hull(r, wanted[i]!) : r))
+          // Pixels that no window touches are zero. They are computed too, unless another operand is read by windows.
+          const made = mapped(touched, (r, i) => (needed ? hull(r, needed[i]!) : r))
           if (ins.some((x, k) => k !== def.anchor && isWindow(x)) && made.some((r, i) => !sameRange(r, touched[i]!)))
             this.fail(op, 'no window touches some rows of its gradient: end the segment before it')
           this.made.set(o.value, made)
         }
       return
     }
-    const over = this.wantedOf(op)
+    const over = this.neededRanges(op)
     this.iteration.set(op.id, over)
     for (const v of op.outs) this.made.set(v, over)
   }
 
-  /** The ranges of an input that `op` touches. */
+  /** Returns the ranges of an input that `op` reads. */
   read(op: Op, o: Operand, over: Ranges): Ranges {
     const a = o.access![this.dim]
     if (a.tag === 'inside') return this.expands ? over : this.summand(op, o.value)
     return this.map(op, a, over, o.value)
   }
 
-  /** A slice cannot serve an op that needs the whole extent, nor can a sum be read before all tiles have added to it. */
+  /** Reports ops that need a whole extent but have a slice, and ops that read a sum before all tiles have added to it. */
   private checkAll(op: Op): void {
     if (this.n === 1) return
     const { ins, outs } = operandsOf(this.graph, op)
@@ -284,7 +285,7 @@ export type SlicedRun = Pick<Segment, 'body' | 'keeps'>
 const tilesExactly = (rs: Ranges, extent: number): boolean =>
   rs[0]![0] === 0 && rs[rs.length - 1]![1] === extent && rs.every((r, i) => i === 0 || r[0] === rs[i - 1]![1])
 
-/** Slices every operand of a run over a grid with more than one tile. */
+/** Returns the slices of each operand of a run on a grid with more than one tile. */
 export const sliceRun = (
   graph: Graph,
   ids: readonly OpId[],
@@ -305,10 +306,10 @@ export const sliceRun = (
   )
 }
 
-/** Rows that stay together: parts of dense weights begin at a line, so that kernels find them as they find whole ones. */
+/** The rows of a dense weight are cut at multiples of this, so that each part begins at an aligned address, as the whole does. */
 const ROWS = 16
 
-/** An update of a parameter, in parts of rows; the last part may be smaller. */
+/** Returns an update of a parameter in parts of rows. The last part may be smaller. */
 const rowsOf = (graph: Graph, op: Op, { B, H, W }: Grid): Either<TileError, SlicedRun> => {
   const { shape } = graph.values[op.ins[0]!]!
   const rows = shape[0] ?? 1

@@ -3,7 +3,7 @@
 // of dw, and dw's pages stay in place.
 import { mapped } from '../core/mapped'
 import { pagesFor, pagesIn } from '../core/bytes'
-import { BESIDE, mayBeginEarly } from '../graph/ranks'
+import { BESIDE, mayStartEarly } from '../graph/ranks'
 import type { Call, Residency } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
@@ -58,7 +58,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
     const isBeside = BESIDE.includes(kind) && attrs['beside'] === 1
     const bad = (reason: string): Fault => broken('structure', reason, at(index))
     if (!beside) return isBeside ? bad(`${kind} runs concurrently, but has no wait`) : undefined
-    if (!isBeside && !mayBeginEarly(calls[index]!)) return bad(`${kind} cannot run concurrently`)
+    if (!isBeside && !mayStartEarly(calls[index]!)) return bad(`${kind} cannot run concurrently`)
     if (!Number.isSafeInteger(beside.until) || beside.until <= index || beside.until > calls.length || seconds !== 0)
       return bad(`its wait is at ${beside.until} of ${calls.length} calls, and it lasts ${seconds} s of compute`)
     const x = { call: index, until: beside.until, bytes: mapped(cellsOf(calls[index]!), bytesOf) }

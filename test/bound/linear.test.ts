@@ -3,11 +3,11 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { solver } from '../../src/stage/least'
-import { Building, provenBy } from '../../staging/bound/linear'
+import { ProgrammeBuilder, provenBy } from '../../staging/bound/linear'
 
 /** x + y >= 1, costs 1 and 2: the optimum is 1. */
 const small = () => {
-  const b = new Building()
+  const b = new ProgrammeBuilder()
   const [x, y] = [b.column(1, 1), b.column(1, 2)]
   b.row(
     [
@@ -29,7 +29,7 @@ test('the worked example: multiplier 1 proves 1; 2 and 0 prove less; a negative 
 })
 
 test('a column that a row names twice counts twice', () => {
-  const b = new Building()
+  const b = new ProgrammeBuilder()
   const x = b.column(1, 1)
   b.row(
     [
@@ -51,7 +51,7 @@ test('no multipliers prove more than the solver finds', async () => {
       fc.array(fc.nat({ max: 3 }), { minLength: 5, maxLength: 5 }),
       fc.array(fc.double({ min: -1, max: 4, noNaN: true }), { minLength: 6, maxLength: 6 }),
       (rows, costs, multipliers) => {
-        const b = new Building()
+        const b = new ProgrammeBuilder()
         costs.forEach((c) => b.column(1, c))
         // The same rows with slack, so that every programme has a solution.
         for (const [terms, bound] of rows) b.row([...terms, [b.column(20, 50), 1]], bound)

@@ -19,7 +19,7 @@ import type { TrainResult } from '../../src/train/result'
 import { trainTask } from '../../src/train/trainer'
 import { zooEntry, zooNames } from '../../src/zoo'
 import { compileSegments } from '../../staging/compile'
-import { laidOut, layingOps, readers } from '../../staging/graph/laid'
+import { laidOut, layoutCount, readers } from '../../staging/graph/laid'
 import { behindLaying } from '../../staging/planner/laying'
 import { done } from './networks'
 import type { StrategyName } from '../../staging/core/names'
@@ -83,7 +83,7 @@ const sameBitsHowever = async (net: Model, o: StageOptions, strategies: readonly
 const layingOnce = (plain: Staged): Staged => {
   const { graph, segments, strategy, algorithms } = plain.plan
   const laid = laidOut(graph, new Set(readers(graph).keys()))
-  assert.ok(layingOps(laid) > 0)
+  assert.ok(layoutCount(laid) > 0)
   const { machine } = plain
   const o = { strategy, algorithms, machine, budgetBytes: machine.memoryBytes }
   const plan = compileSegments(laid, behindLaying(laid, segments), o)

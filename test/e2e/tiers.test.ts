@@ -15,7 +15,7 @@ import { tryStage } from '../../src/stage/stage'
 import { planJson } from '../../src/report/facts'
 import { summary } from '../../src/report/summary'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
-import { goesToTier, liesBeyond } from '../../staging/plan/plan'
+import { isSwappedToTier, isOnDisk } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { trunk } from './models'
 import { DEVICE, halfway, staged, trained } from './runs'
@@ -84,7 +84,7 @@ test('a plan with a disk is not run without one', async () => {
 test('the note has both shares, and the bytes written per step and week', () => {
   const { plan, timeline, staging } = inTwo(PAGE_BYTES)
   const json = planJson(plan, timeline, staging)
-  const far = plan.residencies.filter((r) => goesToTier(r) && liesBeyond(plan, r))
+  const far = plan.residencies.filter((r) => isSwappedToTier(r) && isOnDisk(plan, r))
   assert.is(json.hostBytes + json.diskBytes, plan.tierBytes)
   assert.is(json.hostBytes, plan.hostBytes)
   assert.ok(json.bytesToDisk! > 0 && json.bytesToDisk! <= far.reduce((n, r) => n + bytesOf(r.to - r.from), 0))

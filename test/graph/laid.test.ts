@@ -6,7 +6,7 @@ import { inHalf } from '../../staging/grad/rewrite/half'
 import { decodeGraph } from '../../staging/graph/codec'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
-import { asStaged, laidOut, layingOps, readers } from '../../staging/graph/laid'
+import { asStaged, laidOut, layoutCount, readers } from '../../staging/graph/laid'
 import { callKey } from '../../staging/ops/callkey'
 import { soundGraph } from '../../staging/verify/soundgraph'
 import { trained } from '../tile/trained'
@@ -35,7 +35,7 @@ for (const [precision, g] of [
 ] as const)
   test(`in ${precision} the step that lays weights out is sound, and is the step as it was staged`, () => {
     const laid = all(g)
-    assert.is(layingOps(laid), readers(g).size)
+    assert.is(layoutCount(laid), readers(g).size)
     assert.is(soundGraph(laid), undefined)
     const read = decodeGraph(JSON.parse(JSON.stringify(laid)))
     assert.ok(isRight(read), JSON.stringify(read))
@@ -44,7 +44,7 @@ for (const [precision, g] of [
     assert.is(fingerprint(laid), fingerprint(g))
     laid.values.slice(g.values.length).forEach((v) => assert.is(v.dtype, precision === 'bf16' ? 'bf16' : 'f32'))
     assert.equal(
-      laid.ops.slice(layingOps(laid)).map((op) => op.kind),
+      laid.ops.slice(layoutCount(laid)).map((op) => op.kind),
       g.ops.map((op) => op.kind),
     )
   })

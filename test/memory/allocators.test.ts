@@ -30,12 +30,12 @@ const request = (id: number, kib: number, mobility: Mobility = 'movable', from =
 test('space: best fit from either end; neighbours join again', () => {
   const s = new Space(10)
   const [a, b, c] = [s.bestFit(4)!, s.bestFit(4)!, s.bestFit(2)!]
-  s.give(a)
-  s.give(c)
+  s.free(a)
+  s.free(c)
   assert.equal(s.bestFit(2), { at: 8, bytes: 2 }, 'the smaller of two blocks')
   assert.equal(s.bestFit(3, 'high'), { at: 1, bytes: 3 })
-  s.give({ at: 1, bytes: 3 })
-  s.give(b)
+  s.free({ at: 1, bytes: 3 })
+  s.free(b)
   assert.equal(s.blocks, [{ at: 0, bytes: 8 }])
   assert.is(s.firstFit(9, 'low'), undefined)
   assert.is(s.firstFit(9, 'high'), undefined)
@@ -49,13 +49,13 @@ test('best-fit reuses and splits its blocks; it grows if holes are too small, an
   ] as const) {
     const pool = new BestFit({ coalesce })
     const [whole, left, right, again] = [request(0, 8), request(1, 4), request(2, 4), request(3, 8)]
-    pool.ask(whole)
-    pool.give(whole)
-    pool.ask(left)
-    pool.ask(right)
-    pool.give(left)
-    pool.give(right)
-    pool.ask(again)
+    pool.allocate(whole)
+    pool.free(whole)
+    pool.allocate(left)
+    pool.allocate(right)
+    pool.free(left)
+    pool.free(right)
+    pool.allocate(again)
     assert.is(pool.heldBytes, held * K, `coalesce ${coalesce}`)
   }
 })
@@ -63,23 +63,23 @@ test('best-fit reuses and splits its blocks; it grows if holes are too small, an
 test('va holds whole chunks, maps every request anew, and takes small ones from a pool beside', () => {
   const va = new VirtualAddressing(10 * K)
   const [a, b, small] = [request(0, 11), request(1, 20), request(2, 1)]
-  va.ask(a)
+  va.allocate(a)
   assert.equal([va.heldBytes, chunksOf(a, 10 * K)], [20 * K, 2])
-  va.give(a)
-  va.ask(b)
+  va.free(a)
+  va.allocate(b)
   assert.equal([va.heldBytes, chunksOf(b, 10 * K)], [20 * K, 2])
-  va.ask(small)
+  va.allocate(small)
   assert.equal([va.heldBytes, chunksOf(small, 10 * K)], [21 * K, 0])
 })
 
 test('gtbm: movable low, temporary high, reclaimed beside; a pool that is too small names the request', () => {
   const pool = new Gtbm(10 * K)
-  pool.ask(request(0, 4, 'movable'))
-  pool.ask(request(1, 4, 'temporary'))
+  pool.allocate(request(0, 4, 'movable'))
+  pool.allocate(request(1, 4, 'temporary'))
   assert.equal(pool.gapBytes, 2 * K)
-  pool.ask(request(2, 5, 'reclaimed'))
+  pool.allocate(request(2, 5, 'reclaimed'))
   assert.is(pool.heldBytes, 15 * K)
-  assert.not.ok(pool.ask(request(3, 3, 'movable')))
+  assert.not.ok(pool.allocate(request(3, 3, 'movable')))
 })
 
 const lives = fc.array(
@@ -105,9 +105,9 @@ test('no allocator holds less than the requests, and all returned memory is free
       for (const allocator of all) {
         let asked = 0
         for (const e of eventsOf(requests)) {
-          if (e.ask) allocator.ask(e.request)
-          else allocator.give(e.request)
-          asked += (e.ask ? 1 : -1) * e.request.bytes
+          if (e.isAllocation) allocator.allocate(e.request)
+          else allocator.free(e.request)
+          asked += (e.isAllocation ? 1 : -1) * e.request.bytes
           assert.ok(allocator.heldBytes >= asked)
         }
         assert.is(asked, 0)
@@ -137,8 +137,8 @@ test('real plans: requests cover the live bytes, and no replay needs less', () =
   for (const plan of [inCore, swapped]) {
     const most = eventsOf(requestsOf(plan)).reduce(
       (a, e) => ({
-        now: a.now + (e.ask ? 1 : -1) * e.request.bytes,
-        most: Math.max(a.most, a.now + (e.ask ? e.request.bytes : 0)),
+        now: a.now + (e.isAllocation ? 1 : -1) * e.request.bytes,
+        most: Math.max(a.most, a.now + (e.isAllocation ? e.request.bytes : 0)),
       }),
       { now: 0, most: 0 },
     )

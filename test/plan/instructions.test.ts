@@ -1,7 +1,7 @@
 // The order of a step's instructions: the events of one point, and one wait for every copy.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Instr, instructions, isForEver } from '../../staging/plan/instructions'
+import { type Instr, instructions, isPermanent } from '../../staging/plan/instructions'
 import type { UnpagedResidency, Plan } from '../../staging/plan/plan'
 import { callsOf, planWith } from '../schedule/steps'
 
@@ -84,7 +84,7 @@ test('permanent values are neither acquired nor released', () => {
   const plan = planWith(drafts, callsOf([1, 1]), { 0: 'persistent' })
   assert.equal(instructions(plan).map(text), ['acquire 1', 'mark 0.0', 'call 0', 'call 1', 'release 1'])
   assert.equal(
-    plan.residencies.map((r) => isForEver(plan)(r)),
+    plan.residencies.map((r) => isPermanent(plan)(r)),
     [true, false],
   )
 })

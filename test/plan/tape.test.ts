@@ -8,7 +8,7 @@ import { bytesOf, mib, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { dtypeBytes, type Graph } from '../../staging/graph/graph'
 import { attrNames } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import { instructions, isForEver } from '../../staging/plan/instructions'
+import { instructions, isPermanent } from '../../staging/plan/instructions'
 import type { Plan, View } from '../../staging/plan/plan'
 import { Records } from '../../staging/plan/records'
 import { toTape } from '../../staging/plan/tape'
@@ -203,7 +203,7 @@ test('every access of every call reaches the physical page that its storage has 
         for (const page of [pagesIn(lo), pagesIn(hi - 1)]) {
           const i = plan.residencies.findIndex(
             (r) =>
-              r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan)(r)),
+              r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isPermanent(plan)(r)),
           )
           assert.ok(i >= 0, 'the page is on the device')
           assert.equal(
@@ -255,7 +255,7 @@ test('residencies and buffers', () =>
   both((plan, tape) => {
     assert.equal(
       tape.residencies,
-      plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan)(r) ? 1 : 0 })),
+      plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isPermanent(plan)(r) ? 1 : 0 })),
     )
     for (const m of tape.mappings)
       assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.peakPages)

@@ -6,7 +6,7 @@ import { batchNorm, conv2d, crossEntropy, globalAvgPool, linear, model, relu, re
 import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Op } from '../../staging/graph/graph'
-import { mayBeginEarly } from '../../staging/graph/ranks'
+import { mayStartEarly } from '../../staging/graph/ranks'
 import type { Call, Plan } from '../../staging/plan/plan'
 import { withEarlyExchanges } from '../../staging/schedule/early'
 import { inCoreRows } from '../../staging/schedule/incore'
@@ -40,7 +40,7 @@ const planned = (budgetBytes: number, strategy = 'in-core'): Plan => {
   assert.ok(E.isRight(plan), E.isLeft(plan) ? JSON.stringify(plan.left) : '')
   return plan.right
 }
-const early = (plan: Plan): readonly Call[] => plan.calls.filter((c) => c.beside && mayBeginEarly(c))
+const early = (plan: Plan): readonly Call[] => plan.calls.filter((c) => c.beside && mayStartEarly(c))
 const layerOf = (c: Call): string => graph.ops[c.op]!.layer
 
 /** The ops that run while the exchange of a layer's norm is in flight, forward or backward. */

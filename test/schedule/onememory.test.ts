@@ -6,7 +6,7 @@ import { compile } from '../../staging/compile'
 import { PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Machine } from '../../staging/graph/machine'
-import { goesToTier, type Plan } from '../../staging/plan/plan'
+import { isSwappedToTier, type Plan } from '../../staging/plan/plan'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { machines } from '../../staging/sim/machines'
@@ -33,7 +33,7 @@ const plan = planned(budget)
 
 test('a plan without a lower tier moves only fed values', () => {
   assert.is(plan.tierBytes, 0)
-  assert.not.ok(plan.residencies.some((r) => goesToTier(r) || r.swapIn?.from === 'tier'))
+  assert.not.ok(plan.residencies.some((r) => isSwappedToTier(r) || r.swapIn?.from === 'tier'))
   assert.not.ok(plan.storages.some((s) => s.home !== undefined))
 })
 

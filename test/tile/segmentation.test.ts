@@ -57,7 +57,7 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
       crossingBytes: j === ds.length - 1 ? 0 : ds[j]!.crossing,
     }
   }
-  return { pieces, span: stretch, passing: stretch, forwards: 2, launchSeconds: 0.01 }
+  return { pieces, span: stretch, spanReused: stretch, forwards: 2, launchSeconds: 0.01 }
 }
 
 /** Every way to cut n pieces. */

@@ -6,8 +6,8 @@ import { crossEntropy } from '../../dsl'
 import { compile } from '../../staging/compile'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
-import { mayBeginEarly } from '../../staging/graph/ranks'
-import { isForEver } from '../../staging/plan/instructions'
+import { mayStartEarly } from '../../staging/graph/ranks'
+import { isPermanent } from '../../staging/plan/instructions'
 import type { Call, Plan, Residency } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import { machineNamed } from '../../src/machine/machine'
@@ -35,7 +35,7 @@ const refusal = (plan: Plan): string => {
   return `${answer.left.rule}: ${answer.left.reason}`
 }
 const first = (plan: Plan, early = false): number =>
-  plan.calls.findIndex((c) => c.beside && c.beside.until > 2 && mayBeginEarly(c) === early)
+  plan.calls.findIndex((c) => c.beside && c.beside.until > 2 && mayStartEarly(c) === early)
 const withCall = (plan: Plan, at: number, by: (c: Call) => Call): Plan => ({
   ...plan,
   calls: plan.calls.map((c, i) => (i === at ? by(c) : c)),
@@ -44,7 +44,7 @@ const withCall = (plan: Plan, at: number, by: (c: Call) => Call): Plan => ({
 test('plans with exchanges beside compute pass the verifier with any transfers, and are restored from their files', () => {
   for (const plan of [kept, planned('swap:greedy', 0.8), planned('checkpoint:sqrt')]) {
     assert.ok(plan.calls.filter((c) => c.beside).length > 4)
-    for (const c of plan.calls) assert.ok(c.beside ? c.attrs['beside'] === 1 || mayBeginEarly(c) : c.attrs['beside'] !== 1)
+    for (const c of plan.calls) assert.ok(c.beside ? c.attrs['beside'] === 1 || mayStartEarly(c) : c.attrs['beside'] !== 1)
     const again = decodePlan(encodePlan(plan))
     assert.ok(E.isRight(again), E.isLeft(again) ? JSON.stringify(again.left).slice(0, 300) : '')
     assert.equal(
@@ -76,7 +76,7 @@ test('an early exchange is waited for before its values are used, or runs in ord
 })
 
 test('pages that move under an exchange are refused', () => {
-  const forEver = isForEver(kept)
+  const forEver = isPermanent(kept)
   const [at, under] = kept.calls
     .flatMap(({ beside, ins: [share] }, call) => {
       const { storage, offset } = kept.places[share?.cell ?? 0]!

@@ -1,9 +1,9 @@
-// A training graph whose images several ranks share, each a band of their rows: a rank is a tile along H that another process holds. In: the graph of
-// one process, the number of bands, the index of one. Out: the graph of that rank: each op on its own rows, `take_rows` before an op that needs
-// others' rows, `sum_rows` after an op that adds to them; an op that cannot be cut runs whole at every rank. After that, `overRanks` merges values
-// that are one for all rows (gradients of weights, statistics of norms, losses), with shares of a batch. Invariant: all ranks' graphs have the same
-// ops in the same order; bands of a height are the same for all values of that height. Worked example, 2 bands: [conv2d(x) -> y, …,
-// conv2d_bwd_data(dy) -> dx] becomes [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
+// A training graph whose images are divided by rows among ranks: a rank is a tile along H on another process. In: the graph of one process, the
+// number of bands, the index of one. Out: the graph of that rank. Each op runs on its own rows; `take_rows` is before an op that needs rows of other
+// ranks, and `sum_rows` is after an op that adds to them. An op that cannot be cut runs on all rows on each rank. Then `overRanks` merges values that
+// exist once for all rows (gradients of weights, statistics of norms, losses), as with shares of a batch. Invariant: all ranks' graphs have the same
+// ops in the same order; values of one height have the same bands. Worked example, 2 bands: [conv2d(x) -> y, …, conv2d_bwd_data(dy) -> dx] becomes
+// [take_rows(x) -> x.rows, conv2d(x.rows) -> y, …, conv2d_bwd_data(dy) -> dx.part, sum_rows(dx.part) -> dx].
 import { type Either, left, right } from 'fp-ts/Either'
 import { elementsOf, extentOf, type Range } from '../../core/box'
 import type { GraphError } from '../../core/errors'
@@ -16,14 +16,14 @@ import { opDef } from '../../ops/registry'
 interface Operand {
   readonly value: ValueId
   readonly def: OperandDef
-  /** Along H, of data. */
+  /** The access along H; undefined if the operand is no data. */
   readonly access: Access | undefined
 }
 
 const heightOf = (v: Value): number => v.shape[2] ?? 1
 const isExact = (a: Access): boolean => a.tag === 'same' || a.tag === 'inside'
 
-class Cutting {
+class BandCutter {
   private readonly values: Value[]
   /** By value: the rows that each rank has; absent: all. */
   private readonly cuts: (Cut | undefined)[]
@@ -37,7 +37,7 @@ class Cutting {
     private readonly at: number,
   ) {
     this.values = [...g.values]
-    this.cuts = g.values.map((v) => (isFed(v) ? this.own(v) : undefined))
+    this.cuts = g.values.map((v) => (isFed(v) ? this.ownRows(v) : undefined))
   }
 
   run(): Either<GraphError, Graph> {
@@ -53,12 +53,12 @@ class Cutting {
     return right({ ...this.g, values, ops: this.ops, ranks: bands, bands: { at, of: bands } })
   }
 
-  /** The rows of its own that each rank has of a value, where there are as many. */
-  private own(v: Value): Cut | undefined {
+  /** Returns the rows of a value that belong to each rank; undefined if there are fewer rows than ranks. */
+  private ownRows(v: Value): Cut | undefined {
     return v.shape.length === 4 ? bandsIn(heightOf(v), this.bands) : undefined
   }
 
-  private whole(v: ValueId): Cut {
+  private allRows(v: ValueId): Cut {
     return Array.from({ length: this.bands }, () => [0, heightOf(this.values[v]!)] as Range)
   }
 
@@ -74,29 +74,31 @@ class Cutting {
     return { ins: op.ins.map((v, i) => one(v, inputDef(def, i))), outs: op.outs.map((v, i) => one(v, def.outs[i]!)) }
   }
 
-  /** The rows over which each rank's op goes; undefined where every rank's goes over all. */
+  /** Returns the rows over which each rank's op iterates; undefined if each rank's op iterates over all rows. */
   private iteration(op: Op): Cut | undefined {
     const { anchor } = opDef(op.kind)
     const { ins, outs } = this.operands(op)
     const anchored = anchor === 'out' ? outs[0] : ins[anchor]
     if (op.phase === 'update' || !anchored?.access) return undefined
-    const over = this.own(this.values[anchored.value]!)
+    const over = this.ownRows(this.values[anchored.value]!)
     const needsAll = (o: Operand, tags: readonly string[]): boolean =>
       o.access !== undefined && tags.includes(o.access.tag) && heightOf(this.values[o.value]!) > 1
     if (!over || ins.some((o) => needsAll(o, ['all', 'reduce'])) || outs.some((o) => needsAll(o, ['all']))) return undefined
-    const nothing = [...ins, ...outs].some((o) => o.access && this.meets(o, over).some(([from, to]) => from >= to))
+    const nothing = [...ins, ...outs].some((o) => o.access && this.touchedRows(o, over).some(([from, to]) => from >= to))
     return nothing ? undefined : over
   }
 
-  /** The part of an operand that each rank's iterations touch. */
-  private meets({ access, value }: Operand, over: Cut): Cut {
+  /** Returns the rows of an operand that each rank's iterations touch. */
+  private touchedRows({ access, value }: Operand, over: Cut): Cut {
     return isExact(access!) ? over : over.map((r) => touched(access!, r, heightOf(this.values[value]!)))
   }
 
   private cut(op: Op): void {
     const over = this.iteration(op)
     const { ins, outs } = this.operands(op)
-    const read = ins.map((o) => (o.access ? this.rows(o.value, over ? this.meets(o, over) : this.whole(o.value), op) : o.value))
+    const read = ins.map((o) =>
+      o.access ? this.withRows(o.value, over ? this.touchedRows(o, over) : this.allRows(o.value), op) : o.value,
+    )
     const made = outs.map((o) => (over ? this.madeBy(o, over, op) : undefined))
     this.append({ ...op, ins: read, outs: outs.map((o, i) => made[i]?.part ?? o.value) })
     for (const m of made) if (m?.total) this.append(m.total)
@@ -115,12 +117,12 @@ class Cutting {
     return id
   }
 
-  /** A value's rows, those that each rank wants: taken once in the forward pass, and once more in the backward pass. */
-  private rows(v: ValueId, wants: Cut, op: Op): ValueId {
-    const all = this.whole(v)
+  /** Returns a value with the rows that each rank needs. They are exchanged once in the forward pass, and again in the backward pass. */
+  private withRows(v: ValueId, needed: Cut, op: Op): ValueId {
+    const all = this.allRows(v)
     const has = this.cuts[v] ?? all
-    if (sameCut(has, wants)) return v
-    const key = `${v} ${op.phase === 'loss' ? 'forward' : op.phase} ${wants.join(' ')}`
+    if (sameCut(has, needed)) return v
+    const key = `${v} ${op.phase === 'loss' ? 'forward' : op.phase} ${needed.join(' ')}`
     const known = this.taken.get(key)
     if (known !== undefined) return known
     const { name, dtype } = this.values[v]!
@@ -131,12 +133,12 @@ class Cutting {
         reason: `'${op.layer}' (${op.kind}) reads rows of other bands, and these values are not floats`,
         legal: 'one band',
       }
-    const rows = this.add(v, 'rows', sameCut(wants, all) ? undefined : wants)
+    const rows = this.add(v, 'rows', sameCut(needed, all) ? undefined : needed)
     this.append({
       kind: 'take_rows',
       layer: op.layer,
       phase: op.phase,
-      attrs: rowAttrs(this.at, has, wants),
+      attrs: rowAttrs(this.at, has, needed),
       ins: [v],
       outs: [rows],
     })
@@ -144,7 +146,7 @@ class Cutting {
     return rows
   }
 
-  /** The results of each rank's op: its complete rows, or a part of a sum. */
+  /** Returns the results of each rank's op: its complete rows, or a part of a sum with the op that sums the parts. */
   private madeBy(
     o: Operand,
     over: Cut,
@@ -155,28 +157,28 @@ class Cutting {
     if (!access) return { part: v }
     if (access.tag === 'reduce') {
       const part = this.add(v, 'part', undefined)
-      const sum = { kind: 'sum_rows', attrs: rowAttrs(this.at, this.whole(v), this.whole(v)) }
+      const sum = { kind: 'sum_rows', attrs: rowAttrs(this.at, this.allRows(v), this.allRows(v)) }
       return {
         part,
         total: { ...common, ins: [part], ...(def.merge === 'moments' ? this.moments(part, ins, kind, over) : sum) },
       }
     }
-    const made = this.meets(o, over)
-    const own = this.own(this.values[v]!)
+    const made = this.touchedRows(o, over)
+    const own = this.ownRows(this.values[v]!)
     this.cuts[v] = own
-    const wants = own ?? this.whole(v)
-    // If several make the same rows, each has a part of their sum.
-    if (isExact(access) || (sameCut(made, wants) && isPartition(made))) return { part: v }
+    const needed = own ?? this.allRows(v)
+    // If several ranks make the same rows, each has a part of their sum.
+    if (isExact(access) || (sameCut(made, needed) && isPartition(made))) return { part: v }
     const part = this.add(v, 'part', made)
-    const [, height] = this.whole(v)[0]!
+    const [, height] = this.allRows(v)[0]!
     const isWhole = isPartition(made) && made[made.length - 1]![1] === height
     return {
       part,
-      total: { ...common, ins: [part], kind: isWhole ? 'take_rows' : 'sum_rows', attrs: rowAttrs(this.at, made, wants) },
+      total: { ...common, ins: [part], kind: isWhole ? 'take_rows' : 'sum_rows', attrs: rowAttrs(this.at, made, needed) },
     }
   }
 
-  /** The moments of images: all elements that their bands have. */
+  /** Returns the op that merges moments of images, with the number of elements in each band. */
   private moments(
     part: ValueId,
     ins: readonly ValueId[],
@@ -191,7 +193,7 @@ class Cutting {
   }
 }
 
-/** The graph of one of a number of bands. */
+/** Returns a function to the graph of band `at` of `bands`. */
 export const overBands =
   (bands: number, at: number) =>
   (g: Graph): Either<GraphError, Graph> => {
@@ -203,5 +205,5 @@ export const overBands =
           reason: `its ${heightOf(low)} rows cannot be split into ${bands} bands`,
           legal: `at most ${heightOf(low)} bands`,
         })
-      : new Cutting(g, bands, at).run()
+      : new BandCutter(g, bands, at).run()
   }

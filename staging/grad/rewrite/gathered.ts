@@ -1,11 +1,11 @@
-// Updates of small parameters wait for one another, for devices that take many in one go: a launch costs them more than the work.
-// In: a training graph. Out: the same ops, such updates later and side by side. Invariant: an update still comes after all that
-// touch its operands, and the gradients that wait take at most MOST_TOGETHER times SMALL_BYTES.
-// Worked example: dgamma2, sgd(gamma2), dw2, sgd(w2), dgamma1, sgd(gamma1) becomes dgamma2, dw2, sgd(w2), dgamma1, sgd(gamma2), sgd(gamma1).
+// Groups updates of small parameters, for devices that run several in one launch: a launch costs more than the work. In: a training graph. Out: the
+// same ops, with such updates later and side by side. Invariant: an update is still after all ops that touch its operands, and the gradients that
+// wait take at most MOST_TOGETHER times SMALL_BYTES. Worked example: dgamma2, sgd(gamma2), dw2, sgd(w2), dgamma1, sgd(gamma1) becomes dgamma2, dw2,
+// sgd(w2), dgamma1, sgd(gamma2), sgd(gamma1).
 import { valueBytes, type Graph, type Op } from '../../graph/graph'
 
 const SMALL_BYTES = 64 * 1024
-/** As many as a device takes in one go. */
+/** The most updates that a device runs in one launch. */
 const MOST_TOGETHER = 64
 
 const isSmallUpdate = (g: Graph, op: Op): boolean => {
@@ -13,7 +13,7 @@ const isSmallUpdate = (g: Graph, op: Op): boolean => {
   return op.phase === 'update' && param.role === 'param' && valueBytes(param) <= SMALL_BYTES
 }
 
-/** The common part of updates that run together. */
+/** Returns a key that updates must share to run together. */
 const ruleOf = (op: Op): string => `${op.kind} ${op.ins.length} ${JSON.stringify(op.attrs)}`
 
 export const withGatheredUpdates = (g: Graph): Graph => {

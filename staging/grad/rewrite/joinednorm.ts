@@ -1,19 +1,19 @@
-// Norms of a concatenation read its parts where they lie, and the concatenation is not made. Three passes, each exact:
-// a concatenation of concatenations is one of all their parts; statistics of a concatenation are those of its parts, made once
-// for all who read them; a norm whose input only norms read takes the parts themselves.
-// Worked example, the second layer of a dense block: concat(a, b), bn_stats, bn_relu_apply, …, concat(ab, c), bn_stats, …
-// becomes bn_stats(b), join_stats(a's, b's), joined_norm(a, b), …, bn_stats(c), join_stats(a's, b's, c's), joined_norm(a, b, c).
+// Norms of a concatenation read its parts, so the concatenation is not made. There are three exact passes. A concatenation of concatenations becomes
+// one of all their parts. Statistics of a concatenation become the joined statistics of its parts, computed once for all readers. A norm reads the
+// parts themselves if only norms read its input. Worked example, the second layer of a dense block: concat(a, b), bn_stats, bn_relu_apply, …,
+// concat(ab, c), bn_stats, … becomes bn_stats(b), join_stats(a's, b's), joined_norm(a, b), …, bn_stats(c), join_stats(a's, b's, c's), joined_norm(a,
+// b, c).
 import type { Op, ValueId } from '../../graph/graph'
-import { type Unfinished, rewriteOps } from './rewrite'
+import { type PassState, rewriteOps } from './rewrite'
 
 const NORMS = new Set(['bn_stats', 'bn_apply', 'bn_relu_apply'])
 
 /** Returns true if no op needs the concatenation as one value. */
-const isOnlyNormalised = (d: Unfinished, v: ValueId, more: readonly string[] = []): boolean =>
+const isOnlyNormalised = (d: PassState, v: ValueId, more: readonly string[] = []): boolean =>
   d.readers(v).every((o) => NORMS.has(o.kind) || more.includes(o.kind))
 
-/** The parts of a value that is a concatenation for norms. */
-const partsOf = (d: Unfinished, v: ValueId): readonly ValueId[] | undefined => {
+/** Returns the parts of a concatenation that only norms read; undefined for any other value. */
+const partsOf = (d: PassState, v: ValueId): readonly ValueId[] | undefined => {
   const maker = d.maker(v)
   return maker?.kind === 'concat' && isOnlyNormalised(d, v) ? maker.ins : undefined
 }
@@ -27,7 +27,7 @@ export const flatConcat = rewriteOps('flat-concat', () => (op, d) => {
   return ins.length > op.ins.length ? [{ ...op, ins }] : undefined
 })
 
-/** Parts whose statistics somebody has made already share them. */
+/** Computes the statistics of each part once, even if several concatenations contain the part. */
 export const statsOfConcat = rewriteOps('stats-of-concat', () => {
   const known = new Map<ValueId, ValueId>()
   return (op, d) => {
@@ -40,8 +40,8 @@ export const statsOfConcat = rewriteOps('stats-of-concat', () => {
     }
     const made: Op[] = []
     const stats = parts.map((part, i) => {
-      const there = known.get(part)
-      if (there !== undefined) return there
+      const own = known.get(part)
+      if (own !== undefined) return own
       const layer = `${op.layer}.part${i}`
       const v = d.make({ ...d.values[op.outs[0]!]!, name: `${layer}.stats`, shape: [4, d.values[part]!.shape[1]!] })
       made.push({ ...op, layer, ins: [part], outs: [v] })

@@ -1,6 +1,6 @@
-// Pools before it rectifies: max(relu(x)) = relu(max(x)), value and gradient, since a rectifier does not reorder values (and
-// where it makes equals of different ones, at slope 0, their gradient is 0 either way). The rectifier then sees the few
-// values that the pool leaves. Legal for every slope that relu has (0 or more).
+// Runs a max pool before a rectifier: max(relu(x)) = relu(max(x)), value and gradient, because a rectifier does not reorder values. At slope 0 it
+// makes different values equal, but their gradient is 0 in both orders. The rectifier then runs on the smaller result of the pool. Legal for each
+// slope that relu has (0 or more).
 import type { Op } from '../../graph/graph'
 import { rewritePairs } from './rewrite'
 

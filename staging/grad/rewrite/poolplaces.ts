@@ -1,13 +1,13 @@
-// Max pools keep the place of each maximum, a byte, if that frees their input: a quarter of the output's bytes instead of the input's. In: a training
-// graph. Out: the same with places after such a pool, which its gradient reads. Invariant: the gradient's bits are the same, and no schedule holds
-// more: the input is freed if no other backward op reads it. Worked example: conv2d, max_pool, relu, …, max_pool_bwd(x, dy) becomes conv2d, max_pool,
-// max_pool_places, relu, …, max_pool_places_bwd(places, dy).
+// Max pools keep the position of each maximum, a byte, if that frees their input: a quarter of the output's bytes instead of the input's. In: a
+// training graph. Out: the same with an op for the positions after such a pool, which its gradient reads. Invariant: the gradient's bits are the
+// same, and no schedule holds more. The input is freed because no other backward op reads it. Worked example: conv2d, max_pool, relu, …,
+// max_pool_bwd(x, dy) becomes conv2d, max_pool, max_pool_places, relu, …, max_pool_places_bwd(places, dy).
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
 import { MOST_PLACES, placesShape } from '../../ops/poolplaces'
 import { readersOf } from './rewrite'
 
-/** Gradients of pools that are alone in reading their inputs after the forward pass. */
-const alone = (g: Graph): ReadonlyMap<ValueId, Op> => {
+/** Returns, by pooled input, the gradients of pools that are the only backward readers of the input. */
+const onlyBackwardReaders = (g: Graph): ReadonlyMap<ValueId, Op> => {
   const readers = readersOf(g.ops.filter((op) => op.phase === 'backward'))
   const fits = (op: Op): boolean =>
     op.kind === 'max_pool_bwd' &&
@@ -20,7 +20,7 @@ const alone = (g: Graph): ReadonlyMap<ValueId, Op> => {
 const sameAttrs = (a: Op, b: Op): boolean => Object.entries(a.attrs).every(([name, n]) => b.attrs[name] === n)
 
 export const withPoolPlaces = (g: Graph): Graph => {
-  const gradients = alone(g)
+  const gradients = onlyBackwardReaders(g)
   const values: Value[] = [...g.values]
   const placesFor = new Map<Op, ValueId>()
   const ops = g.ops.flatMap((op): readonly Op[] => {

@@ -1,20 +1,19 @@
-// A training graph's batch shared by several ranks: a rank is a tile along B that another process holds. In: a training graph, the number of
-// ranks. Out: the graph of one rank: every sum over images becomes that of all ranks before its first reader.
-// Invariant: R ranks have the bits of one process whose plan takes R tiles along B, because ranks and tiles merge by the same rules.
-// Worked example, 2 ranks: [bn_stats -> s, bn_apply(s), …, conv2d_bwd_weights -> dw, sgd(dw)] becomes
-// [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sums -> dw, …, sgd(dw)].
-// With local norms, statistics and the sums that a norm reads stay each rank's own; updates read those of all.
+// A training graph whose batch is shared by several ranks: a rank is a tile along B on another process. In: a training graph, the number of ranks.
+// Out: the graph of one rank: each sum over images is summed over all ranks before its first reader. Invariant: R ranks have the bits of one process
+// whose plan has R tiles along B, because ranks and tiles merge by the same rules. Worked example, 2 ranks: [bn_stats -> s, bn_apply(s), …,
+// conv2d_bwd_weights -> dw, sgd(dw)] becomes [bn_stats -> s.share, all_moments -> s, bn_apply(s), …, conv2d_bwd_weights -> dw.share, all_sums -> dw,
+// …, sgd(dw)]. With local norms, each rank keeps its own statistics and its own sums that a norm reads; updates read the sums over all ranks.
 //
-// Values that only updates read are exchanged during the backward pass: gradients wait for others until they are a bucket, and are sent
-// together. Their updates follow after four later buckets, so that no update waits for a bucket that was just sent.
+// Values that only updates read are exchanged during the backward pass. Gradients wait until a bucket is full, and are sent together. Their updates
+// follow after four later buckets, so that no update waits for a bucket that was just sent.
 //
-// If updates are divided, each rank has a part of each large parameter's state, updates its part of the weight, and puts it into all:
-// [all_sums -> dw, take_part(dw), take_part(w), sgd on parts, put_part(w)], or sum_parts, which makes no more than a part of dw.
+// If updates are divided, each rank has a part of each large parameter's state, updates its part of the weight, and sends it to all: [all_sums -> dw,
+// take_part(dw), take_part(w), sgd on parts, put_part(w)]; or sum_parts, which makes only a part of dw.
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../../core/errors'
 import { isFed, isResult, type Graph, type Op, type Value, type ValueId, valueBytes } from '../../graph/graph'
 import { bandsOf, countsOf, isCut } from '../../graph/bands'
-import { BETWEEN, counting, isUpdate, mergedOver, readsMoments, sharesOf } from '../../graph/ranks'
+import { RANK_OPS, withCounts, isUpdate, mergedOver, readsMoments, sharesOf } from '../../graph/ranks'
 import { elementsOf } from '../../core/box'
 import { clipValues } from '../../ops/clip'
 import { partOf } from '../../ops/collective'
@@ -22,34 +21,34 @@ import { meanOverSteps, statesOf } from '../../ops/optimizer'
 import { listedAttrs } from '../../ops/op'
 import { opDef } from '../../ops/registry'
 
-/** How ranks share a step. */
-export interface Shared {
+/** The options of a step that ranks share. */
+export interface SharingOptions {
   readonly norms?: 'local' | undefined
-  /** The divided values: states of optimizers, or gradients' sums, too. */
+  /** The values that ranks divide: states of optimizers, or also sums of gradients. */
   readonly shard?: 'optimizer' | 'gradients' | undefined
 }
 
-/** Every rank updates smaller parameters whole: an exchange takes longer than the update, and the state is hardly any memory. */
+/** Smaller parameters are updated whole on each rank. An exchange would take longer than the update, and the state needs little memory. */
 export const LEAST_SHARED = 4096
 
-/** A bucket is an eighth of all gradients, and at most this size: large enough that the latency does not count. */
+/** A bucket is an eighth of all gradients, and at most `MOST_BYTES`, so large that latency is negligible. */
 const BUCKETS = 8
 const MOST_BYTES = 4 * 2 ** 20
 const WAITING_BUCKETS = 4
 
-/** Elements of a channel in a rank's share: the number behind its moments. */
-const elementsBehind = ([b, , h, w]: readonly number[]): number => b! * h! * w!
+/** Returns the elements of a channel in a rank's share, over which its moments are computed. */
+const elementsPerChannel = ([b, , h, w]: readonly number[]): number => b! * h! * w!
 
-/** The divided parts of the updates. */
-interface SharedOut {
+/** The values and operators of divided updates. */
+interface DividedUpdates {
   /** Values that are divided among ranks. */
   readonly parts: ReadonlySet<ValueId>
-  /** Operators on parts. If an operand is whole elsewhere, a rank takes its part of it. */
+  /** Operators on parts. If an operand is whole elsewhere, a rank takes its part of the operand. */
   readonly ops: ReadonlySet<Op>
   readonly taken: ReadonlySet<ValueId>
 }
 
-/** The gradient that an operator before the update changes, element by element, and its states. */
+/** Returns the gradient that an elementwise operator before the update changes, and the operator's states; undefined for any other operator. */
 const elementwise = ({ kind, ins }: Op): { readonly gradient: ValueId; readonly states: readonly ValueId[] } | undefined =>
   kind === meanOverSteps.kind
     ? { gradient: ins[1]!, states: [ins[0]!] }
@@ -57,8 +56,11 @@ const elementwise = ({ kind, ins }: Op): { readonly gradient: ValueId; readonly 
       ? { gradient: ins[0]!, states: [] }
       : undefined
 
-/** From an update back to the sum of all ranks, or to the gradient clipped by the length of all gradients, which all ranks have whole. */
-const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard']): SharedOut => {
+/**
+ * Returns the parts of divided updates. They reach from an update back to the sum over all ranks, or to the gradient after clipping by norm, which
+ * each rank has whole.
+ */
+const dividedUpdates = (g: Graph, sums: ReadonlySet<ValueId>, shard: SharingOptions['shard']): DividedUpdates => {
   const parts = new Set<ValueId>()
   const ops = new Set<Op>()
   const taken = new Set<ValueId>()
@@ -89,11 +91,11 @@ const sharedOut = (g: Graph, sums: ReadonlySet<ValueId>, shard: Shared['shard'])
 interface Sum {
   readonly share: ValueId
   readonly total: ValueId
-  /** How many ranks have a share of it. */
+  /** The number of ranks that have a share of it. */
   readonly members: number
 }
 
-/** Exchanges in flight, and those without a wait so far. */
+/** An exchange that is sent and not awaited. */
 interface Sent {
   readonly totals: readonly ValueId[]
   readonly bytes: number
@@ -102,7 +104,7 @@ interface Sent {
 class Sharing {
   private readonly values: Value[]
   private readonly ops: Op[] = []
-  /** By number in the graph of one process: number in this one. */
+  /** By op id in the graph of one process: the op id in this graph. */
   private readonly placed: number[] = []
   /** Values with other readers than updates. */
   private readonly urgent: ReadonlySet<ValueId>
@@ -110,7 +112,7 @@ class Sharing {
   private bucket: Sum[] = []
   private bucketOf: Op | undefined
   private sent: Sent[] = []
-  /** Sums that are not to be read yet. */
+  /** Sums that must not be read yet. */
   private readonly open = new Set<ValueId>()
   private readonly shared = new Map<ValueId, ValueId>()
   private late: Op[] = []
@@ -118,30 +120,30 @@ class Sharing {
   private readonly read = new Set<ValueId>()
   private readonly written = new Set<ValueId>()
 
-  private readonly norms: Shared['norms']
-  /** Into how many parts the batch is cut: ranks that have bands of the same images have the same. */
+  private readonly norms: SharingOptions['norms']
+  /** The number of parts that the batch is cut into. Ranks with bands of the same images share a part. */
   private readonly slices: number
-  private readonly sharedOut: SharedOut
+  private readonly divided: DividedUpdates
 
   constructor(
     private readonly g: Graph,
     private readonly ranks: number,
-    private readonly how: Shared,
+    private readonly options: SharingOptions,
   ) {
-    this.norms = how.norms
+    this.norms = options.norms
     this.slices = ranks / bandsOf(g)
-    const read = g.ops.flatMap((op) => (op.phase === 'update' || this.isOwn(op) ? [] : op.ins))
+    const read = g.ops.flatMap((op) => (op.phase === 'update' || this.readsOwnShare(op) ? [] : op.ins))
     this.urgent = new Set([...read, ...g.values.filter(isResult).map((v) => v.id)])
     const sums = g.ops.flatMap((op) => op.outs.filter((v, i) => this.mergeOf(op, i) === 'sum' && !this.urgent.has(v)))
-    // Bands of images mean little memory and long compute: each gradient is sent by itself, followed by its update.
+    // With bands, memory is small and compute is long: each gradient is sent separately, followed by its update.
     this.bucketBytes = g.bands ? 0 : Math.min(MOST_BYTES, this.bytesOf(sums) / BUCKETS)
     const ofAll = g.ops.flatMap((op) => (this.membersOf(op) === ranks ? op.outs : []))
-    this.sharedOut = sharedOut(g, new Set(sums.filter((v) => ofAll.includes(v))), how.shard)
+    this.divided = dividedUpdates(g, new Set(sums.filter((v) => ofAll.includes(v))), options.shard)
     const shares = sharesOf(g)
     this.values = g.values.map((v) =>
       shares.has(v.id)
         ? { ...v, shape: [v.shape[0]! / this.slices, ...v.shape.slice(1)] }
-        : this.sharedOut.parts.has(v.id)
+        : this.divided.parts.has(v.id)
           ? this.asPart(v)
           : v,
     )
@@ -149,29 +151,29 @@ class Sharing {
 
   run(): Graph {
     for (const op of this.g.ops) {
-      // A gradient of a bucket that a norm still reads is not sent yet.
-      if (this.isFull() && !(this.isOwn(op) && this.bucket.some((s) => op.ins.includes(s.total)))) this.send()
+      // Do not send a gradient that a norm still reads.
+      if (this.isFull() && !(this.readsOwnShare(op) && this.bucket.some((s) => op.ins.includes(s.total)))) this.send()
       this.mustWait(op) ? this.delay(op) : this.emit(op)
     }
     this.send()
     this.open.clear()
-    this.settle()
+    this.emitLate()
     const { values, ops, ranks } = this
-    const placed = this.placed.filter((_, id) => !BETWEEN.includes(this.g.ops[id]!.kind))
+    const placed = this.placed.filter((_, id) => !RANK_OPS.includes(this.g.ops[id]!.kind))
     const inOrder = placed.every((at, i) => i === 0 || placed[i - 1]! < at)
     const norms = this.norms && { norms: this.norms }
-    const shard = this.how.shard && { shard: this.how.shard }
+    const shard = this.options.shard && { shard: this.options.shard }
     return { ...this.g, values, ops, ranks, ...norms, ...shard, ...(inOrder ? {} : { alone: placed }) }
   }
 
   // ---------------------------------------------------------------- operators
 
-  /** It reads a norm's statistics, and its other operands are of the same share. */
-  private isOwn(op: Op): boolean {
+  /** Returns true if an op reads statistics of local norms: then its other operands are of the same share. */
+  private readsOwnShare(op: Op): boolean {
     return this.norms === 'local' && readsMoments(this.g, op)
   }
 
-  /** How many ranks have a share of an op's sums; 1: each has all of them. */
+  /** Returns the number of ranks that have a share of an op's sums; 1 if each rank has the complete sums. */
   private membersOf(op: Op): number {
     return mergedOver(this.g, op) === 'all' ? this.ranks : this.slices
   }
@@ -186,26 +188,26 @@ class Sharing {
   }
 
   private emit(op: Op): void {
-    if (this.sharedOut.ops.has(op)) this.onParts(op)
-    else this.onWhole(op)
+    if (this.divided.ops.has(op)) this.emitOnParts(op)
+    else this.emitOnWhole(op)
   }
 
-  private onWhole(op: Op): void {
+  private emitOnWhole(op: Op): void {
     const merges = op.outs.map((_, i) => this.mergeOf(op, i))
     const members = this.membersOf(op)
     const sums = op.outs.map((total, i) => (merges[i] ? { share: this.shareOf(total), total, members } : undefined))
-    const ins = this.isOwn(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
-    const counted = this.norms === 'local' ? counting(this.g, op, 1 / this.ranks) : op
+    const ins = this.readsOwnShare(op) ? op.ins.map((v) => this.shared.get(v) ?? v) : op.ins
+    const counted = this.norms === 'local' ? withCounts(this.g, op, 1 / this.ranks) : op
     this.placed[op.id] = this.append({ ...counted, ins, outs: op.outs.map((v, i) => sums[i]?.share ?? v) })
     const now: Sum[] = []
     sums.forEach((sum, i) => {
       if (!sum) return
       if (merges[i] === 'moments') this.moments(op, sum)
       else if (this.urgent.has(sum.total)) now.push(sum)
-      else this.put(op, sum)
+      else this.addToBucket(op, sum)
     })
-    if (now.length === 1) this.collect('all_sum', op, now, {})
-    else if (now.length > 1) this.collect('all_sums', op, now, { beside: 0 })
+    if (now.length === 1) this.appendExchange('all_sum', op, now, {})
+    else if (now.length > 1) this.appendExchange('all_sums', op, now, { beside: 0 })
   }
 
   // ---------------------------------------------------------------- what is shared out
@@ -214,8 +216,8 @@ class Sharing {
     return { ...v, shape: [partOf(elementsOf(v.shape), this.ranks)], part: v.shape }
   }
 
-  /** The rank's own part of a whole value. */
-  private take({ layer, phase }: Op, v: ValueId): ValueId {
+  /** Appends an op that takes the rank's part of a whole value, and returns the part. */
+  private takePart({ layer, phase }: Op, v: ValueId): ValueId {
     const { init: _, ...value } = this.values[v]!
     const id = this.values.length
     const role = value.role === 'param' ? 'stat' : value.role
@@ -224,25 +226,25 @@ class Sharing {
     return id
   }
 
-  private onParts(op: Op): void {
-    const ins = op.ins.map((v) => (this.sharedOut.taken.has(v) ? this.take(op, v) : v))
+  private emitOnParts(op: Op): void {
+    const ins = op.ins.map((v) => (this.divided.taken.has(v) ? this.takePart(op, v) : v))
     this.placed[op.id] = this.append({ ...op, ins })
     if (!isUpdate(op.kind)) return
     const { layer, phase } = op
     this.append({ kind: 'put_part', layer, phase, attrs: { ranks: this.ranks, beside: 1 }, ins: [op.ins[0]!, ins[0]!], outs: [] })
   }
 
-  private collect(kind: string, { layer, phase }: Op, sums: readonly Sum[], attrs: Op['attrs']): void {
+  private appendExchange(kind: string, { layer, phase }: Op, sums: readonly Sum[], attrs: Op['attrs']): void {
     const [ins, outs] = [sums.map((s) => s.share), sums.map((s) => s.total)]
     this.append({ kind, layer, phase, attrs: { ranks: sums[0]!.members, ...attrs }, ins, outs })
   }
 
   private moments(op: Op, sum: Sum): void {
-    const own = { count: elementsBehind(this.values[op.ins[0]!]!.shape) }
-    this.collect('all_moments', op, [sum], isCut(this.g, op) ? this.counts(op, sum) : own)
+    const own = { count: elementsPerChannel(this.values[op.ins[0]!]!.shape) }
+    this.appendExchange('all_moments', op, [sum], isCut(this.g, op) ? this.counts(op, sum) : own)
   }
 
-  /** Bands have different numbers of rows. */
+  /** Returns the elements behind the moments of each rank. Bands may have different numbers of rows. */
   private counts(op: Op, { share, members }: Sum): Op['attrs'] {
     const each = countsOf({ ...this.g, values: this.values }, op, share)
     const all = Array.from({ length: members }, (_, r) => each[r % each.length]!)
@@ -259,7 +261,7 @@ class Sharing {
 
   // ---------------------------------------------------------------- exchanges beside computing
 
-  private put(op: Op, sum: Sum): void {
+  private addToBucket(op: Op, sum: Sum): void {
     this.bucket.push(sum)
     this.bucketOf = op
     this.open.add(sum.total)
@@ -273,8 +275,8 @@ class Sharing {
     if (!this.bucketOf) return
     for (const isPart of [false, true])
       for (const members of new Set([this.ranks, this.slices])) {
-        const sums = this.bucket.filter((s) => this.sharedOut.parts.has(s.total) === isPart && s.members === members)
-        if (sums.length > 0) this.collect(isPart ? 'sum_parts' : 'all_sums', this.bucketOf, sums, { beside: 1 })
+        const sums = this.bucket.filter((s) => this.divided.parts.has(s.total) === isPart && s.members === members)
+        if (sums.length > 0) this.appendExchange(isPart ? 'sum_parts' : 'all_sums', this.bucketOf, sums, { beside: 1 })
       }
     const totals = this.bucket.map((s) => s.total)
     this.sent.push({ totals, bytes: this.bytesOf(totals) })
@@ -284,7 +286,7 @@ class Sharing {
     let done = false
     for (; this.sent.length > 0 && waiting() >= WAITING_BUCKETS * this.bucketBytes; done = true)
       for (const v of this.sent.shift()!.totals) this.open.delete(v)
-    if (done) this.settle()
+    if (done) this.emitLate()
   }
 
   private bytesOf(totals: readonly ValueId[]): number {
@@ -293,9 +295,9 @@ class Sharing {
 
   // ---------------------------------------------------------------- what comes later
 
-  /** It reads a value in flight, or a result of a late op; or it overwrites an operand of a late op. */
+  /** Returns true if an op reads a value in flight or a result of a late op, or overwrites an operand of a late op. */
   private mustWait(op: Op): boolean {
-    const open = (v: ValueId): boolean => this.open.has(v) && !this.isOwn(op)
+    const open = (v: ValueId): boolean => this.open.has(v) && !this.readsOwnShare(op)
     return op.ins.some((v) => open(v) || this.written.has(v)) || overwritten(op).some((v) => this.read.has(v))
   }
 
@@ -305,7 +307,7 @@ class Sharing {
     for (const v of [...op.outs, ...overwritten(op)]) this.written.add(v)
   }
 
-  private settle(): void {
+  private emitLate(): void {
     const { late } = this
     this.late = []
     this.read.clear()
@@ -316,7 +318,7 @@ class Sharing {
 
 const overwritten = (op: Op): readonly ValueId[] => (opDef(op.kind).mutates ?? []).flatMap((i) => op.ins[i] ?? [])
 
-/** The merge of an output over tiles along B. Results of single images need none. */
+/** Returns the merge of an output over tiles along B. Results of single images have none. */
 const mergeOf = (op: Op, out: number): 'sum' | 'moments' | undefined => {
   const def = opDef(op.kind).outs[out]!
   return def.role === 'whole' ? def.merge : undefined
@@ -326,7 +328,7 @@ const wrong = (name: string, reason: string, legal: string): Either<GraphError, 
   left({ tag: 'ValueInvalid', name, reason, legal })
 
 export const overRanks =
-  (ranks: number, how: Shared = {}) =>
+  (ranks: number, how: SharingOptions = {}) =>
   (g: Graph): Either<GraphError, Graph> => {
     if (ranks === 1) return right(g)
     const slices = ranks / bandsOf(g)

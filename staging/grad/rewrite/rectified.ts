@@ -1,11 +1,11 @@
-// A rectifier joins the op before it, so that its input is neither written nor read again: the two halves of batch norm see
-// from x on which side of zero the output was, a sum or a convolution is rectified where it is made.
-// A norm whose output only such a sum reads joins it, the end of a residual block: bn_apply(x), add_relu(that, shortcut) becomes
-// bn_add_relu_apply(x, shortcut), with a bit for each element that says on which side of zero the sum was.
+// Fuses a rectifier with the op before it, so that the rectifier's input is neither written nor read. Both halves of batch norm compute from x on
+// which side of zero the output is; a sum or a convolution is rectified where it is computed. A norm that only such a sum reads is fused too, at the
+// end of a residual block: bn_apply(x), add_relu(that, shortcut) becomes bn_add_relu_apply(x, shortcut), with a bit for each element for the sign of
+// the sum.
 import { signsShape } from '../../ops/residualnorm'
 import { type PairRule, rewriteOps, rewritePairs } from './rewrite'
 
-/** `second` is a rectifier that becomes part of `first` under another name. */
+/** Fuses a rectifier `second` into `first`, which gets another kind. */
 const joined =
   (from: string, to: string): PairRule =>
   (first, second) =>

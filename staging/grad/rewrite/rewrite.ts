@@ -1,7 +1,6 @@
-// Rewriting steps before their gradients are made. In: an elaborated step, a rule for an op and the only op that reads it.
-// Out: the step with each such pair replaced, values and ops numbered anew. Invariant: a value that anything else reads, or
-// that a loss reads, is never taken away or changed; nor is an op at which gradients end.
-// Worked example, `fuse bn_apply and relu`: [conv2d, bn_stats, bn_apply, relu] becomes [conv2d, bn_stats, bn_relu_apply].
+// Rewrites steps before their gradients are made. In: an elaborated step, and a rule for an op and its only reader, or for single ops. Out: the step
+// with the replacements, values and ops numbered anew. Invariant: a value is never removed or changed if another op or a loss reads it; nor is an op
+// where gradients end. Worked example, `fuse bn_apply and relu`: [conv2d, bn_stats, bn_apply, relu] becomes [conv2d, bn_stats, bn_relu_apply].
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
 import { type ElaboratedStep, heldValues, renumbered } from '../objective'
 
@@ -10,13 +9,13 @@ export interface Rewrite {
   readonly apply: (s: ElaboratedStep) => ElaboratedStep
 }
 
-/** The replacement of a pair: its ops, in order, and the shape of the value between them if there are two. */
+/** The replacement of a pair: its ops, in order, and the shape of the value between them if there are two ops. */
 export interface Replacement {
   readonly ops: readonly Op[]
   readonly middle?: readonly number[]
 }
 
-/** `first` makes value `first.outs[0]`, which `second` reads as its first input, and nothing else reads at all. */
+/** Returns the replacement of a pair. `second` reads `first.outs[0]` as its first input, and no other op reads the value. */
 export type PairRule = (first: Op, second: Op, g: Graph) => Replacement | undefined
 
 export const readersOf = (ops: readonly Op[]): ReadonlyMap<ValueId, readonly Op[]> => {
@@ -25,7 +24,7 @@ export const readersOf = (ops: readonly Op[]): ReadonlyMap<ValueId, readonly Op[
   return readers
 }
 
-/** Values without a maker or reader are removed; the others move up, and the inputs of losses stay last. */
+/** Removes values without a maker or reader, and numbers the others anew. The inputs of losses stay last. */
 const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op[]): ElaboratedStep => {
   const used = new Set(ops.flatMap((o) => [...o.ins, ...o.outs]))
   const made = values.filter((v) => v.role === 'activation' || v.role === 'stat')
@@ -42,8 +41,8 @@ const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op
   return renumbered(s, graph, at)
 }
 
-/** The graph for a rule of single ops: the results of the pass for earlier ops, except held values; the readers of values. */
-export interface Unfinished {
+/** The graph during a pass over single ops: the replaced ops so far, except for held values, and the readers of values. */
+export interface PassState {
   readonly graph: Graph
   readonly values: readonly Value[]
   readonly maker: (v: ValueId) => Op | undefined
@@ -51,8 +50,8 @@ export interface Unfinished {
   readonly make: (v: Omit<Value, 'id'>) => ValueId
 }
 
-/** The ops that stand in an op's place, with outputs that are its own at the end. */
-export type OpRule = (op: Op, unfinished: Unfinished) => readonly Op[] | undefined
+/** Returns the replacement of an op, or undefined. The outputs of the op are among its outputs. */
+export type OpRule = (op: Op, state: PassState) => readonly Op[] | undefined
 
 /** Applies a rule to each op. Ops whose results lost their last reader are removed. */
 export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
@@ -65,7 +64,7 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     const values = [...g.values]
     const makers = new Map<ValueId, Op>()
     const ruled = rule()
-    const unfinished: Unfinished = {
+    const state: PassState = {
       graph: g,
       values,
       maker: (v) => (held.has(v) ? undefined : makers.get(v)),
@@ -74,7 +73,7 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     }
     let changed = false
     const ops = g.ops.flatMap((op) => {
-      const replacement = cut.has(op.outs[0]!) ? undefined : ruled(op, unfinished)
+      const replacement = cut.has(op.outs[0]!) ? undefined : ruled(op, state)
       changed ||= replacement !== undefined
       const now = replacement ?? [op]
       for (const o of now) for (const v of o.outs) makers.set(v, o)
@@ -90,10 +89,10 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
   },
 })
 
-const withoutUnread = (ops: readonly Op[], mayGo: (v: ValueId) => boolean): readonly Op[] => {
+const withoutUnread = (ops: readonly Op[], isDroppable: (v: ValueId) => boolean): readonly Op[] => {
   const read = new Set(ops.flatMap((o) => o.ins))
-  const left = ops.filter((o) => o.outs.length === 0 || o.outs.some((v) => read.has(v) || !mayGo(v)))
-  return left.length === ops.length ? ops : withoutUnread(left, mayGo)
+  const remaining = ops.filter((o) => o.outs.length === 0 || o.outs.some((v) => read.has(v) || !isDroppable(v)))
+  return remaining.length === ops.length ? ops : withoutUnread(remaining, isDroppable)
 }
 
 export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({

@@ -1,17 +1,17 @@
-// Run-time allocators, to compare with plan-time pages. In: requests, one after the other. Out: the device memory of each, caches and rounding
-// included. `best-fit`: a caching pool as PyTorch's and CNMeM's, which splits, coalesces and grows by segments that are never joined. `va:SIZE`:
-// chunks mapped to fresh addresses at each request (paper 1, section 4). `gtbm`: movable tensors by best fit from the low end, temporary ones from
-// the high end, reclaimed ones beside (paper 4, 3.3).
+// Run-time allocators, to compare with plan-time pages. In: requests, one after the other. Out: the device memory of each allocator, including caches
+// and rounding. `best-fit`: a caching pool like those of PyTorch and CNMeM, which splits, coalesces and grows by segments that are never joined.
+// `va:SIZE`: chunks mapped to fresh addresses at each request (paper 1, section 4). `gtbm`: movable tensors by best fit from the low end, temporary
+// ones from the high end, reclaimed ones in a pool of their own (paper 4, 3.3).
 import { alignUp } from '../../core/bytes'
 import type { Request } from './requests'
 import { type Block, Space } from './space'
 
 export interface Allocator {
-  /** False where there is no room: only a pool of a set size has none. */
-  ask(r: Request): boolean
-  give(r: Request): void
+  /** Returns false if the pool is full. Only a pool of fixed size can be full. */
+  allocate(r: Request): boolean
+  free(r: Request): void
   readonly heldBytes: number
-  /** Free blocks that it could use for another request without growing. */
+  /** Free blocks that it can use for another request without growing. */
   readonly freeBlocks: readonly number[]
 }
 
@@ -35,7 +35,7 @@ export class BestFit implements Allocator {
     return this.segments.flatMap((s) => s.blocks.map((b) => b.bytes))
   }
 
-  ask(r: Request): boolean {
+  allocate(r: Request): boolean {
     const bytes = alignUp(r.bytes, ROUND_BYTES)
     const smallest = (s: Space): number => Math.min(Infinity, ...s.blocks.filter((b) => b.bytes >= bytes).map((b) => b.bytes))
     let segment = this.segments.reduce<Space | undefined>(
@@ -50,17 +50,17 @@ export class BestFit implements Allocator {
     return true
   }
 
-  give(r: Request): void {
+  free(r: Request): void {
     const { segment, block } = this.where.get(r.id)!
-    segment.give(block)
+    segment.free(block)
   }
 }
 
-/** Chunks that a request maps; a small one maps none. */
+/** Returns the number of chunks that a request maps. A request below half a chunk maps none. */
 export const chunksOf = ({ bytes }: Pick<Request, 'bytes'>, chunkBytes: number): number =>
   2 * bytes < chunkBytes ? 0 : Math.ceil(bytes / chunkBytes)
 
-/** Requests much smaller than a chunk are served from a caching pool beside the chunks: a chunk each would waste nearly all of it. */
+/** Requests below half a chunk are served from a caching pool: a chunk for each would waste nearly all of its bytes. */
 export class VirtualAddressing implements Allocator {
   private cached = 0
   private used = 0
@@ -72,7 +72,7 @@ export class VirtualAddressing implements Allocator {
     return (this.cached + this.used) * this.chunkBytes + this.small.heldBytes
   }
 
-  /** Chunks go together in any number and order. */
+  /** Chunks can be combined in any number and order, so the cached ones are one block. */
   get freeBlocks(): readonly number[] {
     return [...(this.cached ? [this.cached * this.chunkBytes] : []), ...this.small.freeBlocks]
   }
@@ -85,17 +85,17 @@ export class VirtualAddressing implements Allocator {
     return chunksOf(r, this.chunkBytes)
   }
 
-  ask(r: Request): boolean {
-    if (this.isSmall(r)) return this.small.ask(r)
+  allocate(r: Request): boolean {
+    if (this.isSmall(r)) return this.small.allocate(r)
     const n = this.chunks(r)
     this.used += n
     this.cached -= Math.min(this.cached, n)
     return true
   }
 
-  give(r: Request): void {
+  free(r: Request): void {
     if (this.isSmall(r)) {
-      this.small.give(r)
+      this.small.free(r)
       return
     }
     this.used -= this.chunks(r)
@@ -104,9 +104,9 @@ export class VirtualAddressing implements Allocator {
 }
 
 export interface GtbmOptions {
-  /** Temporary tensors from the high end; else from the low end like all others. */
+  /** True: temporary tensors from the high end. False: from the low end like all others. */
   readonly highEnd: boolean
-  /** Reclaimed tensors in a space of their own. */
+  /** True: reclaimed tensors in a pool of their own. */
   readonly incremental: boolean
 }
 
@@ -130,13 +130,13 @@ export class Gtbm implements Allocator {
     return [...this.main.blocks.map((b) => b.bytes), ...this.aside.freeBlocks]
   }
 
-  /** The largest run of free addresses between the low and the high ones: a smaller pool could do without it. */
+  /** The bytes of the largest free block. The pool may be smaller by the least of these bytes over time. */
   get gapBytes(): number {
     return Math.max(0, ...this.main.blocks.map((b) => b.bytes))
   }
 
-  ask(r: Request): boolean {
-    if (r.mobility === 'reclaimed' && this.o.incremental) return this.aside.ask(r)
+  allocate(r: Request): boolean {
+    if (r.mobility === 'reclaimed' && this.o.incremental) return this.aside.allocate(r)
     const high = r.mobility === 'temporary' && this.o.highEnd
     const bytes = alignUp(r.bytes, ROUND_BYTES)
     const block = high ? this.main.firstFit(bytes, 'high') : this.main.bestFit(bytes)
@@ -144,9 +144,9 @@ export class Gtbm implements Allocator {
     return block !== undefined
   }
 
-  give(r: Request): void {
+  free(r: Request): void {
     const block = this.where.get(r.id)
-    if (block) this.main.give(block)
-    else this.aside.give(r)
+    if (block) this.main.free(block)
+    else this.aside.free(r)
   }
 }

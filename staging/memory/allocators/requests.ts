@@ -1,7 +1,7 @@
-// A plan as the allocations that a framework would make. In: a finished plan. Out: events: every value, workspace and parameter is allocated when it
-// comes to the device and freed when it leaves or dies. A value that moves by pages has all of its bytes from its first page's arrival to its last
-// page's release: run-time allocators know no pages. Invariant: at each point frees precede allocations. Worked example: x lives over calls 1 to 3,
-// is out during 4 and 5, is read at 6: allocated at 1, freed at 4, allocated at 6, freed at 7.
+// The allocations that a framework would make for a plan. In: a finished plan. Out: events. Each value, workspace and parameter is allocated when it
+// is loaded or made, and freed when it is swapped out, dropped or dead. A value that moves by pages has all of its bytes from the first page's
+// arrival to the last page's release, because run-time allocators know no pages. Invariant: at each point frees precede allocations. Worked example:
+// x lives over calls 1 to 3, is swapped out during 4 and 5, is read at 6: allocated at 1, freed at 4, allocated at 6, freed at 7.
 import { pagesOf } from '../../core/bytes'
 import { opDef } from '../../ops/registry'
 import { isForNext } from '../../plan/ahead'
@@ -15,7 +15,7 @@ export interface Request {
   readonly label: string
   readonly bytes: number
   readonly from: Point
-  /** The end of the step for permanent memory. */
+  /** The end of the step, for permanent memory. */
   readonly to: Point
   readonly mobility: Mobility
   /** Forward ops that read it. */
@@ -24,11 +24,11 @@ export interface Request {
 
 export interface Event {
   readonly at: Point
-  readonly ask: boolean
+  readonly isAllocation: boolean
   readonly request: Request
 }
 
-/** Movable: the next op reads it, and no other. Temporary: it waits for a join or serves several ops in the forward pass. */
+/** Returns the class of a cell. Movable: only the next op reads it. Temporary: it waits for a join, or several forward ops read it. */
 const classOf = (plan: Plan, cell: Cell): Pick<Request, 'mobility' | 'readers'> => {
   const v = cell.values[0]
   if (cell.scope === 'persistent' || cell.scope === 'fed') return { mobility: 'reclaimed', readers: 0 }
@@ -46,7 +46,7 @@ interface PointSpan {
   readonly to: Point
 }
 
-/** Residencies of each storage, in order of time. */
+/** Returns the residencies of each storage, in order of time. */
 const residenciesByStorage = (plan: Plan): ReadonlyMap<number, readonly Residency[]> => {
   const out = new Map<number, Residency[]>()
   for (const r of [...plan.residencies].sort((a, b) => a.acquire - b.acquire)) {
@@ -57,7 +57,10 @@ const residenciesByStorage = (plan: Plan): ReadonlyMap<number, readonly Residenc
   return out
 }
 
-/** When any of a cell's pages are on the device while it lives; fed data from when it begins to arrive, those of the next step by themselves. */
+/**
+ * Returns the spans of a life with any page of the cell on the device. Fed data begin with their arrival. Data of the next step have
+ * a span of their own.
+ */
 const spansOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readonly PointSpan[] => {
   const [first, end] = pagesOf(plan.places[c.id]!.offset, c.bytes)
   const out: PointSpan[] = []
@@ -73,7 +76,7 @@ const spansOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readon
   return out
 }
 
-/** The first call of the backward pass. */
+/** Returns the first call of the backward pass. */
 const backwardFrom = (plan: Plan): Point => {
   const at = plan.calls.findIndex((c) => c.op >= 0 && plan.graph.ops[c.op]!.phase === 'backward')
   return at < 0 ? plan.calls.length : at
@@ -88,7 +91,7 @@ export const requestsOf = (plan: Plan): readonly Request[] => {
     return spansOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
   }
   const backward = backwardFrom(plan)
-  /** A value that comes back for the backward pass no longer waits for a join. */
+  /** A value that is swapped in for the backward pass no longer waits for a join. */
   const mobilityIn = (m: Mobility, { from }: PointSpan): Mobility => (m === 'temporary' && from >= backward ? 'movable' : m)
   return plan.cells
     .flatMap((c) => {
@@ -107,7 +110,7 @@ export const requestsOf = (plan: Plan): readonly Request[] => {
 export const eventsOf = (requests: readonly Request[]): readonly Event[] =>
   requests
     .flatMap((request): readonly Event[] => [
-      { at: request.from, ask: true, request },
-      { at: request.to, ask: false, request },
+      { at: request.from, isAllocation: true, request },
+      { at: request.to, isAllocation: false, request },
     ])
-    .sort((a, b) => a.at - b.at || Number(a.ask) - Number(b.ask) || a.request.id - b.request.id)
+    .sort((a, b) => a.at - b.at || Number(a.isAllocation) - Number(b.isAllocation) || a.request.id - b.request.id)

@@ -1,6 +1,6 @@
-// An address space whose free blocks are kept apart and joined again. In: sizes to place, from the low or the high end. Out:
-// addresses. Invariant: free blocks are sorted, disjoint and, when coalescing, never touch each other.
-// Worked example of best fit, free [0,4) [8,10): 2 goes to 8, then 3 to 0; given back, [0,4) and [8,10) are there again.
+// An address space with a list of free blocks. In: sizes to place, from the low or the high end. Out: addresses. Invariant: free blocks are sorted,
+// disjoint and, when coalescing, never adjacent. Worked example of best fit, free [0,4) [8,10): 2 bytes are placed at 8, then 3 at 0. After both are
+// freed, [0,4) and [8,10) are free.
 
 export interface Block {
   readonly at: number
@@ -8,52 +8,55 @@ export interface Block {
 }
 
 export class Space {
-  private free: Block[]
+  private freeBlocks: Block[]
 
   constructor(
     readonly bytes: number,
     private readonly coalesce = true,
   ) {
-    this.free = bytes > 0 ? [{ at: 0, bytes }] : []
+    this.freeBlocks = bytes > 0 ? [{ at: 0, bytes }] : []
   }
 
   get blocks(): readonly Block[] {
-    return this.free
+    return this.freeBlocks
   }
 
-  /** The smallest block that is large enough, cut from its low or its high end; undefined when there is none. */
+  /** Returns the low or the high end of the smallest free block that is large enough; undefined if there is none. */
   bestFit(bytes: number, end: 'low' | 'high' = 'low'): Block | undefined {
     let best = -1
-    this.free.forEach((b, i) => {
-      if (b.bytes >= bytes && (best < 0 || b.bytes < this.free[best]!.bytes)) best = i
+    this.freeBlocks.forEach((b, i) => {
+      if (b.bytes >= bytes && (best < 0 || b.bytes < this.freeBlocks[best]!.bytes)) best = i
     })
     return best < 0 ? undefined : this.cut(best, bytes, end)
   }
 
-  /** The first block from one end that is large enough. */
+  /** Returns a part of the first block, from one end, that is large enough; undefined if there is none. */
   firstFit(bytes: number, end: 'low' | 'high'): Block | undefined {
     const fits = (b: Block): boolean => b.bytes >= bytes
-    const at = end === 'low' ? this.free.findIndex(fits) : this.free.length - 1 - [...this.free].reverse().findIndex(fits)
-    return at < 0 || at >= this.free.length ? undefined : this.cut(at, bytes, end)
+    const at =
+      end === 'low'
+        ? this.freeBlocks.findIndex(fits)
+        : this.freeBlocks.length - 1 - [...this.freeBlocks].reverse().findIndex(fits)
+    return at < 0 || at >= this.freeBlocks.length ? undefined : this.cut(at, bytes, end)
   }
 
   private cut(i: number, bytes: number, end: 'low' | 'high'): Block {
-    const b = this.free[i]!
+    const b = this.freeBlocks[i]!
     const rest = b.bytes - bytes
     const taken = { at: end === 'low' ? b.at : b.at + rest, bytes }
-    if (rest === 0) this.free.splice(i, 1)
-    else this.free[i] = { at: end === 'low' ? b.at + bytes : b.at, bytes: rest }
+    if (rest === 0) this.freeBlocks.splice(i, 1)
+    else this.freeBlocks[i] = { at: end === 'low' ? b.at + bytes : b.at, bytes: rest }
     return taken
   }
 
-  give(block: Block): void {
-    let i = this.free.findIndex((b) => b.at > block.at)
-    if (i < 0) i = this.free.length
-    this.free.splice(i, 0, block)
+  free(block: Block): void {
+    let i = this.freeBlocks.findIndex((b) => b.at > block.at)
+    if (i < 0) i = this.freeBlocks.length
+    this.freeBlocks.splice(i, 0, block)
     if (!this.coalesce) return
     for (const k of [i, i - 1]) {
-      const [a, b] = [this.free[k], this.free[k + 1]]
-      if (a && b && a.at + a.bytes === b.at) this.free.splice(k, 2, { at: a.at, bytes: a.bytes + b.bytes })
+      const [a, b] = [this.freeBlocks[k], this.freeBlocks[k + 1]]
+      if (a && b && a.at + a.bytes === b.at) this.freeBlocks.splice(k, 2, { at: a.at, bytes: a.bytes + b.bytes })
     }
   }
 }

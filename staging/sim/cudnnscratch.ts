@@ -1,16 +1,20 @@
-// cuDNN's answers for convolutions on simulated GPUs, asked without such GPUs (scripts/cuda/answers.ts). In: the asked GPU, a precision, a
-// call. Out: the scratch of its first engine, if that was asked; for a weight's gradient over another image, the largest answer for that weight; undefined
-// for other shapes, whose scratch the op table bounds. Invariant: the same on every machine: the table is committed.
+// cuDNN's scratch for convolutions on simulated GPUs, recorded without such GPUs (scripts/cuda/answers.ts). In: the GPU, a precision, a call. Out:
+// the scratch of cuDNN's first engine, if the call is recorded; for a weight's gradient over another image, the largest recorded scratch for that
+// weight; undefined for other shapes, whose scratch the op table bounds. Invariant: the result is the same on every machine, because the table is
+// committed.
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import type { Precision } from '../devices'
-import type { AskedGpu } from './accelerators'
+import type { RecordedGpu } from './accelerators'
 import { calls as rows, columns } from './scratch.json'
 
 type Scratch = (kind: string, attrs: AnyAttrs, s: CallShapes) => number | undefined
 
 const CONVOLUTION = /^conv(2d|_transpose2d)(_|$)/
 
-/** Calls that want one scratch: a rectifier comes behind a convolution by itself; a bias is added by an own kernel, and its gradient is a sum. */
+/**
+ * Returns a key of calls that need the same scratch. A rectifier runs separately after a convolution. A bias is added by a kernel of our own, and its
+ * gradient is a sum.
+ */
 export const convolutionKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string | undefined => {
   if (!CONVOLUTION.test(kind)) return undefined
   const { slope: _, ...window } = attrs
@@ -20,15 +24,15 @@ export const convolutionKey = (kind: string, attrs: AnyAttrs, s: CallShapes): st
 
 interface Table {
   readonly calls: ReadonlyMap<string, readonly number[]>
-  /** By window and weight: the table's bound counts a copy for each of eight threads of a processor. */
+  /** By window and weight: the largest scratch. The op table's bound would count a copy for each of eight threads of a processor. */
   readonly gradients: ReadonlyMap<string, readonly number[]>
 }
 
-/** A weight's gradient, for any image, with a bias's or without. */
+/** Matches a weight's gradient for any image, with or without a bias's gradient. */
 const GRADIENT = /^(conv(?:2d|_transpose2d)_bwd_weights\|[^|]*\|).*\|([^| ]*)[^|]*$/
-const ofWeight = (key: string): string | undefined => {
-  const found = GRADIENT.exec(key)
-  return found ? found[1]! + found[2]! : undefined
+const gradientKey = (key: string): string | undefined => {
+  const match = GRADIENT.exec(key)
+  return match ? match[1]! + match[2]! : undefined
 }
 
 const table = ((): (() => Table) => {
@@ -41,7 +45,7 @@ const table = ((): (() => Table) => {
       const [key, bytes] = row.split('=')
       const own = bytes!.split(',').map(Number)
       calls.set(key!, own)
-      const weight = ofWeight(key!)
+      const weight = gradientKey(key!)
       if (weight !== undefined)
         gradients.set(
           weight,
@@ -53,13 +57,13 @@ const table = ((): (() => Table) => {
   }
 })()
 
-/** The answers for a GPU in a precision. */
-export const askedScratch = (gpu: AskedGpu | undefined, precision: Precision): Scratch => {
+/** Returns the recorded scratch for a GPU in a precision. */
+export const recordedScratch = (gpu: RecordedGpu | undefined, precision: Precision): Scratch => {
   const column = columns.indexOf(`${gpu} ${precision}`)
   return (kind, attrs, s) => {
     const key = column < 0 ? undefined : convolutionKey(kind, attrs, s)
     if (key === undefined) return undefined
     const { calls, gradients } = table()
-    return (calls.get(key) ?? gradients.get(ofWeight(key) ?? ''))?.[column]
+    return (calls.get(key) ?? gradients.get(gradientKey(key) ?? ''))?.[column]
   }
 }
