@@ -80,7 +80,7 @@ class Drawing {
       ins,
       outs,
       dOut: () => seed,
-      wants: () => true,
+      wants: (i) => i < ins.length,
       shape: (r) => this.shapes[r]!,
       emit: (kind, a, operands, given) => this.call(kind, a, operands, given),
       give: (i, gradient) => {

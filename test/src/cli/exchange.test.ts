@@ -63,26 +63,44 @@ test('a network is exported and imported at another size with its weights', () =
   assert.equal(readFileSync(at('back.safetensors')).subarray(-16), readFileSync(at('w.safetensors')).subarray(-16))
 })
 
-test('notes name the weights that several layers share, and those that become constants', () => {
+test('notes name the weights that several layers share, and powers that become constants', () => {
   const image = { elemType: ELEMENT.FLOAT, shape: { dim: [1, 2, 4, 4].map((dimValue) => ({ dimValue })) } }
   const conv = (input: string, output: string) => ({ name: output, opType: 'Conv', input: [input, 'both'], output: [output] })
+  const node = (opType: string, input: readonly string[], output: string) => ({ name: output, opType, input, output: [output] })
+  const number = (name: string, value: number) => ({
+    name,
+    dims: [1],
+    dataType: ELEMENT.FLOAT,
+    rawData: new Uint8Array(Float32Array.of(value).buffer),
+  })
   const graph = {
-    node: [conv('x', 'first'), { opType: 'Mul', input: ['first', 'lab.scale'], output: ['scaled'] }, conv('scaled', 'second')],
+    node: [
+      conv('x', 'first'),
+      node('Mul', ['first', 'lab.scale'], 'scaled'),
+      conv('scaled', 'second'),
+      node('Clip', ['second', 'eps'], 'positive'),
+      node('Pow', ['positive', 'gem.p'], 'powers'),
+      node('GlobalAveragePool', ['powers'], 'mean'),
+      node('Pow', ['mean', 'inverse'], 'pooled'),
+    ],
     input: [{ name: 'x', type: { tensorType: image } }],
-    output: [{ name: 'second', type: { tensorType: image } }],
+    output: [{ name: 'pooled', type: { tensorType: image } }],
     initializer: [
       { name: 'both', dims: [2, 2, 1, 1], dataType: ELEMENT.FLOAT, rawData: new Uint8Array(16) },
-      { name: 'lab.scale', dims: [1], dataType: ELEMENT.FLOAT, rawData: new Uint8Array(Float32Array.of(0.5).buffer) },
+      number('lab.scale', 0.5),
+      { ...number('eps', 1e-6), dims: [] },
+      number('gem.p', 3),
+      number('inverse', 1 / 3),
     ],
   }
   writeFileSync(at('both.onnx'), encoded(modelType(), { irVersion: 8, opsetImport: [{ domain: '', version: 18 }], graph }))
   const { code, out, err } = spillway('import', at('both.onnx'), '--out', at('both.ts'), '--json')
   assert.is(code, 0, err)
   assert.match(err, /note: several layers share these weights; each gets its own copy: both/)
-  assert.match(err, /note: these weights are one number for all channels and become constants, which are not trained: lab\.scale/)
+  assert.match(err, /note: these weights are one number for all channels and become constants, which are not trained: gem\.p/)
   const { copied, constants } = JSON.parse(out) as Readonly<Record<string, readonly string[]>>
-  assert.equal([copied, constants], [['both'], ['lab.scale']])
-  assert.match(readFileSync(at('both.ts'), 'utf8'), /affine\(0\.5\)/)
+  assert.equal([copied, constants], [['both'], ['gem.p']])
+  assert.match(readFileSync(at('both.ts'), 'utf8'), /layerScale\('lab\.scale', 1, \{ shape: 'one' \}\)/)
 })
 
 const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
