@@ -34,7 +34,7 @@ export const fullBox = (s: Shape): Box => [
   [0, s[3]],
 ]
 export const shapeOf = (b: Box): Shape => [extentOf(b[0]), extentOf(b[1]), extentOf(b[2]), extentOf(b[3])]
-/** The shape of a box of a value of this shape; of one that is no image rows alone are cut, the first dimension. */
+/** The shape of a box of a value of this shape. Values that are no images are cut along the first dimension alone. */
 export const shapeIn = (b: Box, natural: readonly number[]): readonly number[] =>
   natural.length === 4 ? shapeOf(b) : natural.length === 0 ? natural : [extentOf(b[0]), ...natural.slice(1)]
 export const sameBox = (a: Box, b: Box): boolean =>

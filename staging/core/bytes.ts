@@ -15,12 +15,12 @@ export const mib = (n: number): number => n * 1024 ** 2
 export const gib = (n: number): number => n * 1024 ** 3
 
 export const alignUp = (n: number, to: number): number => Math.ceil(n / to) * to
-/** Whole pages inside a number of bytes: the pages of a budget. */
+/** The whole pages in a number of bytes: the pages of a budget. */
 export const pagesIn = (bytes: number): number => Math.floor(bytes / PAGE_BYTES)
 /** Pages for a number of bytes. */
 export const pagesFor = (bytes: number): number => Math.ceil(bytes / PAGE_BYTES)
 export const bytesOf = (pages: number): number => pages * PAGE_BYTES
-/** The pages [from, to) that bytes from an offset on lie in. */
+/** The pages [from, to) that contain bytes from an offset on. */
 export const pagesOf = (offset: number, bytes: number): readonly [from: number, to: number] => [
   pagesIn(offset),
   pagesFor(offset + bytes),
@@ -67,7 +67,7 @@ export const showBytes = (bytes: number): string => {
   return `${bytes} B`
 }
 
-/** The most held at any of the first `points` points, from the change at each. */
+/** The largest held amount at the first `points` points, from the change at each. */
 export const mostHeld = (changes: ArrayLike<number>, points: number): number => {
   let held = 0
   let most = 0

@@ -5,7 +5,7 @@ import { type Either, isLeft } from 'fp-ts/Either'
 
 export const certain = (claim: string) => orThrow((spoke: unknown) => `${claim}: ${JSON.stringify(spoke)}`)
 
-/** For functions that scripts call: an error is an exception there, in words. */
+/** For functions that scripts call: throws an exception with the text of the error. */
 export const orThrow =
   <E>(words: (e: E) => string) =>
   <A>(made: Either<E, A>): A => {

@@ -53,9 +53,9 @@ export type PlanError =
       readonly tooMany?: TooManyCalls
       /** The plan could swap nothing: with a lower tier, a smaller budget may work. */
       readonly withoutTier?: true
-      /** Why it cannot work, when that is known without looking for plans. */
+      /** The reason why no budget can work, if it is known without a search. */
       readonly reason?: string
-      /** The call that needs most in the plan for the smallest budget. */
+      /** The call that needs the most memory in the plan for the smallest budget. */
       readonly call?: { readonly layer: string; readonly kind: string }
       /** The largest values on the device during that call, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
@@ -113,7 +113,7 @@ const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
     .filter((s) => s !== '')
     .join(', ')
 
-/** The cures, by the resource that is too small. */
+/** The remedies, by the resource that is too small. */
 const TIER_CURES: Readonly<Record<Extract<PlanError, { tag: 'TierInfeasible' }>['of'], string>> = {
   'host memory': 'raise --host-memory, add --spill DIR for a disk, or raise --budget',
   'the disk': 'use a folder on a larger disk, raise --host-memory, or raise --budget',

@@ -10,7 +10,7 @@ export const globMatches = (pattern: string): ((name: string) => boolean) => {
   return (name) => {
     if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false
     const end = name.length - last.length
-    // The first place for each part leaves the most for those behind it.
+    // The first match of each part leaves the longest rest for the parts after it.
     let at = first.length
     for (const part of rest) {
       const found = name.indexOf(part, at)
@@ -21,7 +21,7 @@ export const globMatches = (pattern: string): ((name: string) => boolean) => {
   }
 }
 
-/** The pattern nearest to one that matches nothing: a name, or all that begin as one does up to a dot. */
+/** The pattern nearest to one that matches nothing: a name, or all names with the same beginning up to a dot. */
 export const nearestGlob = (pattern: string, names: readonly string[]): string | undefined => {
   const scopes = names.flatMap((name) =>
     name

@@ -13,7 +13,7 @@ export class Highest {
     this.added = new Int32Array(2 * this.size)
   }
 
-  /** The most at any point from `first` to `last`. */
+  /** The largest amount at the points from `first` to `last`. */
   mostIn(first: number, last: number): number {
     return this.look(1, 0, this.size - 1, first, last)
   }

@@ -1,5 +1,5 @@
-// Options from outside: all of their keys must be known, and their values allowed. In: whose options, and the object. Out: the object, or the
-// first wrong key or value; as a value, or, for scripts, as an exception in the same words.
+// Options from outside: all of their keys must be known, and their values allowed. In: the owner of the options, and the object. Out: the object, or
+// the first wrong key or value: as a value, or, for scripts, as an exception with the same text.
 import { type Either, left, right } from 'fp-ts/Either'
 import { orThrow } from './certain'
 import { type GraphError, renderError } from './errors'

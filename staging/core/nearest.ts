@@ -19,7 +19,7 @@ export const editDistance = (a: string, b: string): number => {
 export const nearest = (name: string, known: readonly string[], count: number): readonly string[] => {
   const wanted = name.toLowerCase()
   const plain = wanted.replaceAll('-', '')
-  // A name that goes on as the typed one was meant, however long it is; so was one with a part like it: 'rtx4090', '4090' for rtx-4090-24g.
+  // A name of any length that begins with the typed one is near; so is a name with a part like it: 'rtx4090' and '4090' for rtx-4090-24g.
   const cost = (k: string): number => {
     const name = k.toLowerCase()
     if (plain !== '' && name.replaceAll('-', '').startsWith(plain)) return 0.5

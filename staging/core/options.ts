@@ -151,7 +151,7 @@ const isEdit = (a: string, b: string): boolean => {
   return p[0] === q[1] && p[1] === q[0] && p.slice(2) === q.slice(2)
 }
 
-/** The legal key that a wrong one was meant to be, where there is one so near. */
+/** The legal key nearest to a wrong one, if one is near enough. */
 export const nearestKey = (key: string, keys: readonly string[]): string | undefined => {
   const a = key.toLowerCase()
   const lower = keys.map((k) => [k, k.toLowerCase()] as const)
@@ -163,7 +163,7 @@ export const nearestKey = (key: string, keys: readonly string[]): string | undef
 }
 
 const LONGEST = 60
-/** A key that may come from outside, fit to be shown. */
+/** A key from outside, escaped for a message. */
 const shown = (key: string): string => {
   const text = /^[\w$ .-]*$/.test(key)
     ? key

@@ -4,7 +4,7 @@
 
 const PER_CALL_PLANNED = 4096
 const PER_CALL_READ = 1024
-/** Node.js' own limit, where there is memory for it. */
+/** Node.js' own limit of the heap, on machines with enough memory. */
 const USUAL_HEAP = 4 * 2 ** 30
 
 /** Calls that a heap of this size can plan. */

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every machine, so that results of random searches are, too. In: a seed. Out: one number after the other, from 0
-// to below 1. (Mulberry32: a counter whose bits are mixed by two multiplications.)
+// Random numbers that are the same on every machine, so that the results of random searches are the same, too. In: a seed. Out: numbers from 0 to
+// below 1, one after another. (Mulberry32: a counter whose bits are mixed by two multiplications.)
 export const randomFrom = (seed: number): (() => number) => {
   let counter = seed >>> 0
   return () => {

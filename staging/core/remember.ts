@@ -1,9 +1,9 @@
-// Computes a result once. In: a function of two objects, or of a key that may fail. Out: its answers, kept as long as the objects live, or as the map
-// that holds them.
+// Computes a result once. In: a function of two objects, or of a key that may fail. Out: its results, kept as long as the objects, or the map with
+// the keys, exist.
 import { type Either, right, tap } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 
-/** The known answer for a key, or the result of `make`, which is known from then on. */
+/** The known result for a key, or that of `make`, which is then known. */
 export const once = <K, E, A>(known: Map<K, A>, key: K, make: (key: K) => Either<E, A>): Either<E, A> =>
   known.has(key)
     ? right(known.get(key)!)

@@ -5,7 +5,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { integer, list, tuple, wholeFrom } from './codecs'
 
-/** Fewer are no shorter as a pair. */
+/** A shorter repetition is not shorter as a pair. */
 const LEAST = 4
 
 export const repeatsCodec = list(t.union([integer, tuple(wholeFrom(1), wholeFrom(1))]))
@@ -14,7 +14,7 @@ export type Repeats = t.TypeOf<typeof repeatsCodec>
 /** The number of slots, each with one known run. A run that loses its slot is written again. */
 const PLACES = 2 ** 18
 
-/** Each stretch that has come before is told by where it came last. */
+/** Each run that has occurred before is written as the distance to its last occurrence. */
 export const repeats = (numbers: readonly number[]): Repeats => {
   const out: (number | readonly [number, number])[] = []
   const lastAt = new Int32Array(PLACES).fill(-1)

@@ -18,7 +18,7 @@ import { leastPages } from '../schedule/stays'
 
 export interface DymemOptions {
   readonly depthFirst: boolean
-  /** Copies out are waited for at the end of their layer, as in vDNN. */
+  /** Each layer waits at its end for its copies out, as in vDNN. */
   readonly barriers: boolean
   /** Convolutions whose inputs may be on the device at once; 0: nothing is fetched early. */
   readonly convolutions: number
@@ -50,7 +50,7 @@ const depthFirstLayout = onceFor((graph, machine): Layout => layOut(graph, until
 const candidate = (l: Layout, o: DymemOptions): Candidate => {
   const { runs, at } = layerRuns(l)
   const turn = turningPoint(l)
-  /** How many convolutions have begun before each layer: two layers with as many between them fetch together. */
+  /** The number of convolutions that begin before each layer. Layers with the same number fetch together. */
   const started = [0]
   for (const r of runs) started.push(started[started.length - 1]! + (r.convolves ? 1 : 0))
   const earliest = (a: Activation): number => {

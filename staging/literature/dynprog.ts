@@ -37,7 +37,7 @@ export const DYNPROG: DynprogOptions = {
   slack: [0, 0.1, 0.2, 0.4],
 }
 
-/** A run of activations that leave together, and the calls [from, to) of its F and its B. */
+/** A run of activations that are swapped out together, and the calls [from, to) of its F and its B. */
 interface VirtualLayer {
   readonly members: readonly Activation[]
   readonly pages: number
@@ -131,7 +131,7 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
   return { chain, exact }
 }
 
-/** The same step, where nothing that leaves is more than this share of all activations. */
+/** The same step, with no swapped part above this share of all activations. */
 export const inParts = (l: Layout, share: number): Layout => {
   const most = Math.ceil(activationsOf(l).reduce((n, a) => n + a.pages, 0) * share)
   return most > 0 ? { ...l, planned: cutInto(l.planned, most) } : l
@@ -149,7 +149,7 @@ export const dynprogSmall: Planner = overSharedPages(inCoreRows, undefined, (l) 
 const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
   leastSwapping(l.planned, l.calls.length, out) <= pages
 
-/** One rounding after the other, until the choice fits in truth; else the last choice. Null when the chain has none. */
+/** One rounding after another, until the choice fits; else the last choice. Null if the chain has none. */
 const roundedChoice = (
   l: Layout,
   layers: readonly VirtualLayer[],
@@ -173,7 +173,7 @@ const roundedChoice = (
   return out
 }
 
-/** With as few more, in order of production, as make it fit. */
+/** With the fewest additional activations, in order of production, that make it fit. */
 const completed = (l: Layout, out: readonly Activation[], pages: number): readonly Activation[] => {
   const inIt = new Set(out.map((a) => a.index))
   const others = activationsOf(l).filter((a) => !inIt.has(a.index))

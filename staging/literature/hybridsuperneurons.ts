@@ -20,7 +20,7 @@ export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
 
 const AMOUNTS = 5
 
-/** Steps that make more and more again. */
+/** Steps that recompute more and more. */
 function* steps(graph: Graph, machine: Machine, costAware: boolean): Generator<Recomputation> {
   const order = byWorth(recomputableOf(graph, machine).droppable)
   const amounts = costAware

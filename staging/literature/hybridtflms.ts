@@ -35,7 +35,7 @@ const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonl
   ).map((n) => order.slice(0, n))
 }
 
-/** With least memory; nothing is laid out until someone asks. */
+/** With the least memory. It is laid out only when it is read. */
 const leastOf = (step: Recomputation): Candidate =>
   deferred(step.seconds, () => new Tflms(step.layout()).candidate(EVERYTHING), { atLeast: step.atLeast })
 
@@ -60,7 +60,7 @@ export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Re
     let best = toBeat
     for (const list of listsOf(graph, machine, o)) {
       const step = recomputing(graph, machine, list)
-      // If no swapping of the list can be the fastest or fit, no setting of it can or does.
+      // If no setting of the list can fit or be the fastest, none is laid out.
       if (step.seconds >= best || step.atLeast().seconds(pages, machine.link) >= best) continue
       if (atLeastSeconds(step.layout(), pages, machine.link) >= best) continue
       const t = new Tflms(step.layout())

@@ -80,7 +80,7 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Drop
   let laidOut: Layout | undefined
   return {
     seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),
-    // A value that leaves between two touching runs of calls needs less than a segment does.
+    // With a stay for each run of calls, values need less memory than with one for each segment.
     atLeast: () => ({ pages: 0, seconds: atLeastOf(graph, segments(), machine).seconds }),
     layout: () => {
       laidOut ??= layOut(graph, segments(), machine, { rule: 'run' })
@@ -89,7 +89,7 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Drop
   }
 }
 
-/** The step that makes the values that were dropped again; a stay for every run of calls, so that the rest may leave. */
+/** The step that recomputes the dropped values, with a stay for each run of calls, so that the others may be swapped out. */
 export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Droppable[]): Recomputation => {
   const known = lists(graph, machine)
   const key = dropped.flatMap((i) => i.values).join()

@@ -57,7 +57,7 @@ const segmentEnd = (from: number, must: readonly boolean[], partner: readonly nu
 export const groupsFor = (graph: Graph, capacity: number, side: number): readonly Group[] => {
   const ops = forwardOps(graph)
   const partner = partners(ops)
-  // As in the paper, the loss is between the passes: the forward of every segment runs again.
+  // As in the paper, the loss is between the passes: the backward pass runs the forward ops of each segment again.
   const canTile = ops.map((op) => op.phase === 'forward' && (['H', 'W'] as const).every((d) => tileableDims(graph, op).has(d)))
   const must = ops.map((op, k) => canTile[k]! && outputBytes(graph, op) > capacity)
   /** `sums`: the sums of a segment over its tiles; their readers begin the next. */
@@ -110,7 +110,7 @@ export const sft =
   (graph, machine) =>
     right(candidates(graph, machine, { ...SFT, ...options }))
 
-/** All that can be tiled in one segment, in a number of tiles a side: the laboratory separates halos from the rest. */
+/** All tileable ops in one segment, with a number of tiles along each side: the laboratory separates halos from the rest. */
 export const sftWhole =
   (side: number, options: Partial<SftOptions> = {}): Planner =>
   (graph, machine) => {

@@ -27,7 +27,7 @@ const convolutionBefore = ({ runs, at }: LayerRuns, p: number): number => {
 
 export const SUPERNEURONS: SuperneuronsOptions = { cache: true, prefetch: true }
 
-/** Convolutions' outputs of any layout leave as the cache decides. */
+/** The cache decides which outputs of convolutions are swapped, for any layout. */
 export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
   const outputs = convolutionOutputs(l, indicesByValue(l))
   const layers = layerRuns(l)

@@ -125,7 +125,7 @@ const turn = (c: SwapChain, s: { readonly kept: number; readonly out: number; re
   let past = 0
   let dropped = 0
   for (let j = c.x.length - 1; j >= 0 && past < otherIdle; j--) {
-    // x_i with i > j + 1 is gone by B_j, or not yet made at F_j.
+    // At B_j, x_i with i > j + 1 has been released; at F_j, it is not computed yet.
     if (j + 2 < c.x.length) dropped += c.x[j + 2]!
     wait = Math.max(wait, (s.kept + backlog + extra[j]! - dropped - c.limit) / rate - past)
     past += moves[j]! / otherRate

@@ -19,7 +19,7 @@ export interface TflmsSetting {
   readonly groupby: number
 }
 
-/** Longest path from the step's inputs, for each op. */
+/** The longest path from the step's inputs, for each op. */
 export const levels = (graph: Graph): readonly number[] => {
   const made = new Map<number, number>()
   return graph.ops.map((o) => {
@@ -134,7 +134,7 @@ const largest = (least: number, most: number, fits: (x: number) => boolean): num
   return lo
 }
 
-/** Least memory: everything leaves between any two uses, and comes back when it is needed. */
+/** The least memory: every value is swapped out between any two uses, and in when it is needed. */
 export const EVERYTHING: TflmsSetting = { threshold: 0, ahead: 0, groupby: 0 }
 
 export const tflms: Planner = (graph, machine) => right([new Tflms(eachUseLayout(graph, machine)).candidate(EVERYTHING)].values())

@@ -17,9 +17,9 @@ import type { Timing } from '../schedule/stays'
 export interface VdnnOptions {
   /** Whose inputs leave. */
   readonly layers: 'all' | 'conv'
-  /** Each layer ends only when its copies are over. */
+  /** Each layer waits at its end for its copies. */
   readonly barriers: boolean
-  /** Inputs come while the layer before computes; else when they are needed. */
+  /** Inputs are loaded while the layer before computes; otherwise when they are needed. */
   readonly prefetch: boolean
 }
 
@@ -83,7 +83,7 @@ export const vdnnConvSmall = vdnnSmall('conv')
 export interface VdnnPlusOptions {
   /** Thresholds of computing per byte; else only convolutions' inputs. */
   readonly thresholds: boolean
-  /** Every other of those above a threshold too. */
+  /** Also every second one of the inputs above a threshold. */
   readonly halves: boolean
 }
 

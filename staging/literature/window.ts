@@ -19,9 +19,9 @@ import { canSwap, leastPages } from '../schedule/stays'
 export interface WindowOptions {
   /** Windows to try, as shares of the budget; the simulator chooses. The paper's best for ResNet-50 was 1.5. */
   readonly shares: readonly number[]
-  /** The window's present contents are not moved. */
+  /** The values in the window are not moved. */
   readonly skipRedundant: boolean
-  /** Large parameters and state are in the sequence, too, at home in the lower tier: they come before their use, and go back. */
+  /** Large parameters and state are in the sequence, too: they are in the lower tier between their uses. */
   readonly parameters: boolean
 }
 export const WINDOW: WindowOptions = { shares: [0.25, 0.5, 1, 1.5, 2, 4, 8, 16], skipRedundant: true, parameters: false }
