@@ -53,7 +53,7 @@ and shapes of every network with PyTorch, and outputs and gradients of networks 
 - **Tiles along**: dimensions along which the planner can cut the whole network into tiles; *parts* if it can cut only parts of the network.
   Batch norm, for one, ends a part.
 - **In core**: MiB of a training step if everything is kept, at the usual input and at 4096×4096 pixels.
-- **Smallest**: MiB of the smallest budget that has a plan, on the simulated machine \`${from.machineOfThePlans}\`.
+- **Smallest**: MiB of the smallest budget with a plan when the network was measured, on the simulated machine \`${from.machineOfThePlans}\`.
 - A dash at 4096²: the network takes no images of this size.
 
 \`npm run bench:sizes -- NETWORK\` measures the memory.${own < networks.length ? ` It has measured ${own} of ${networks.length} networks; the others have a dash.` : ''}

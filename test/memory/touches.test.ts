@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
 import { type Box, fullBox } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
-import { bytesTouched, type PageStays, touches } from '../../staging/memory/touches'
+import { bytesTouched, type Parts, type PageStays, touches } from '../../staging/memory/touches'
 import { expand } from '../../staging/plan/expand'
 import type { Graph } from '../../staging/graph/graph'
 import { type Segment, UNTILED, type Unrolled } from '../../staging/plan/plan'
@@ -95,10 +95,10 @@ test('values that are no images are touched whole, or by rows', () => {
   assert.equal(bytesTouched(view(one, one), [], 'f32'), [0, 4])
 })
 
-const laidOut = (g: Graph, segments: readonly Segment[]) => {
+const laidOut = (g: Graph, segments: readonly Segment[], cut: Parts = 'usual') => {
   const x: Unrolled = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
   const placement = place(x.cells, x.calls)
-  const parts = touches(g, segments, x.calls, placement)
+  const parts = touches(g, segments, x.calls, placement, 'segment', cut)
   const of = (name: string): readonly PageStays[] => {
     const cell = x.cells.find((c) => c.scope !== 'local' && c.values.includes(valueNamed(g, name)))!
     return parts.filter((c) => c.storage === placement.places[cell.id]!.storage)
@@ -192,6 +192,30 @@ test('the worked example: ten pages written in five bands and read in five', () 
     assert.ok(tiles.has(k), `part ${k} is touched in tiles ${[...tiles]}`)
     for (const t of tiles) assert.ok(Math.abs(t - k) <= 1)
   }
+})
+
+test('with fine parts, each page of a small band is a part, and a tile holds fewer pages', () => {
+  const g = wide()
+  const ops = forwardOps(g).map((o) => o.id)
+  // Bands of 36 or 37 rows have 1.4 pages, so they touch two or three.
+  const segments = segmentsOf(g, [
+    { ops: ops.slice(0, 1), grid: grid(1, 7, 1) },
+    { ops: ops.slice(1), grid: grid(1, 7, 1) },
+  ])
+  const heldBy = (cut: Parts): { readonly parts: readonly PageStays[]; readonly most: number } => {
+    const { of, calls } = laidOut(g, segments, cut)
+    const parts = of('a')
+    const heldAt = (k: number): number =>
+      parts.reduce((n, p) => n + (p.stays.some((s) => s.first <= k && k <= s.last) ? p.to - p.from : 0), 0)
+    return { parts, most: Math.max(...calls.map((c, k) => (c.segment === 0 ? heldAt(k) : 0))) }
+  }
+  const fine = heldBy('fine')
+  assert.equal(
+    fine.parts.map((p) => [p.from, p.to]),
+    Array.from({ length: 10 }, (_, k) => [k, k + 1]),
+  )
+  assert.is(fine.most, 3)
+  assert.is(heldBy('usual').most, 4)
 })
 
 test('a stay is exact: no call of its segment outside it touches the part, its ends do', () => {
