@@ -51,13 +51,13 @@ bool same_pixels(const ViewRecord& a, const ViewRecord& b) {
 }
 
 /// Physical bytes [lo, hi).
-struct Span {
+struct ByteRange {
   uint64_t lo, hi;
 };
 /// In order, apart from each other.
-using Spans = std::vector<Span>;
+using ByteRanges = std::vector<ByteRange>;
 
-bool overlap(const Spans& a, const Spans& b) {
+bool overlap(const ByteRanges& a, const ByteRanges& b) {
   for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
     if (a[i].lo < b[k].hi && b[k].lo < a[i].hi) return true;
     a[i].hi < b[k].hi ? i++ : k++;
@@ -68,13 +68,13 @@ bool overlap(const Spans& a, const Spans& b) {
 /// For each physical byte, the last instruction that changed it.
 class Changes {
  public:
-  void set(Span s, uint32_t instruction) {
+  void set(ByteRange s, uint32_t instruction) {
     cut(s.lo);
     cut(s.hi);
     last_.erase(last_.lower_bound(s.lo), last_.lower_bound(s.hi));
     last_[s.lo] = instruction;
   }
-  uint32_t latest(Span s) const {
+  uint32_t latest(ByteRange s) const {
     uint32_t most = 0;
     for (auto it = std::prev(last_.upper_bound(s.lo)); it != last_.end() && it->first < s.hi; ++it) most = std::max(most, it->second);
     return most;
@@ -115,7 +115,7 @@ class Search {
           break;
         case Tag::swap_in: {
           const TransferRecord& t = tape_.transfers[instr.a];
-          Spans filled;
+          ByteRanges filled;
           add_spans(t.buffer, t.offset, t.offset + t.bytes, filled);
           change(filled);
           break;
@@ -134,14 +134,14 @@ class Search {
     bool is_mask = false;
   };
 
-  void add_spans(uint32_t buffer, uint64_t lo, uint64_t hi, Spans& spans) const {
+  void add_spans(uint32_t buffer, uint64_t lo, uint64_t hi, ByteRanges& spans) const {
     bool unmapped = false;
     map_.walk(tape_, buffer, lo, hi, unmapped, [&](const PhysSpan& s) {
       spans.push_back({s.lo, s.hi});
       return true;
     });
   }
-  void add_spans(uint32_t view, Spans& spans) const {
+  void add_spans(uint32_t view, ByteRanges& spans) const {
     const ViewRecord& v = tape_.views[view];
     if (v.buffer == NONE) return;
     for_each_block(v, [&](uint64_t lo, uint64_t hi) {
@@ -149,43 +149,43 @@ class Search {
       return true;
     });
   }
-  static Spans in_order(Spans spans) {
-    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.lo < b.lo; });
-    Spans apart;
-    for (const Span& s : spans)
+  static ByteRanges in_order(ByteRanges spans) {
+    std::sort(spans.begin(), spans.end(), [](const ByteRange& a, const ByteRange& b) { return a.lo < b.lo; });
+    ByteRanges apart;
+    for (const ByteRange& s : spans)
       if (!apart.empty() && s.lo <= apart.back().hi)
         apart.back().hi = std::max(apart.back().hi, s.hi);
       else
         apart.push_back(s);
     return apart;
   }
-  Spans spans_of(uint32_t view) const {
-    Spans spans;
+  ByteRanges spans_of(uint32_t view) const {
+    ByteRanges spans;
     add_spans(view, spans);
     return in_order(std::move(spans));
   }
   uint32_t operand(const CallRecord& c, uint32_t i) const { return same_[tape_.operands[c.first_operand + i]]; }
-  Spans written_by(const CallRecord& c) const {
+  ByteRanges written_by(const CallRecord& c) const {
     const OpInfo& op = *op_info(c.kind);
-    Spans spans;
+    ByteRanges spans;
     for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++)
       if (i >= c.ins || op.in(i).written) add_spans(operand(c, i), spans);
     if (c.workspace_view != NONE) add_spans(c.workspace_view, spans);
     return in_order(std::move(spans));
   }
-  Spans touched_by(const CallRecord& c) const {
-    Spans spans;
+  ByteRanges touched_by(const CallRecord& c) const {
+    ByteRanges spans;
     for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) add_spans(operand(c, i), spans);
     if (c.workspace_view != NONE) add_spans(c.workspace_view, spans);
     return in_order(std::move(spans));
   }
-  void change(const Spans& spans) {
-    for (const Span& s : spans) changes_.set(s, now_);
+  void change(const ByteRanges& spans) {
+    for (const ByteRange& s : spans) changes_.set(s, now_);
   }
   bool is_unchanged(uint32_t view, uint32_t since) const {
     if (since == 0) return false;
-    const Spans spans = spans_of(view);
-    return std::all_of(spans.begin(), spans.end(), [&](const Span& s) { return changes_.latest(s) <= since; });
+    const ByteRanges spans = spans_of(view);
+    return std::all_of(spans.begin(), spans.end(), [&](const ByteRange& s) { return changes_.latest(s) <= since; });
   }
 
   bool is_mask(uint32_t view) const { return facts_[view].is_mask && is_unchanged(view, facts_[view].since); }
@@ -222,15 +222,15 @@ class Search {
     const bool shuts = c.kind == uint32_t(OpKind::relu_bwd) && ReluBwdAttrs::read(tape_.attrs.data() + c.first_attr).slope == 0;
     return shuts ? mask_of(operand(c, 0)) : NONE;
   }
-  bool is_written(uint32_t view, const std::vector<Spans>& written) const {
-    const Spans own = spans_of(view);
-    return std::any_of(written.begin(), written.end(), [&](const Spans& w) { return overlap(own, w); });
+  bool is_written(uint32_t view, const std::vector<ByteRanges>& written) const {
+    const ByteRanges own = spans_of(view);
+    return std::any_of(written.begin(), written.end(), [&](const ByteRanges& w) { return overlap(own, w); });
   }
 
   /// The mask of a later operator that sets this output to 0 outside, in place, before another one reads it; or NONE.
   uint32_t later_mask(uint32_t output) const {
-    const Spans own = spans_of(output);
-    std::vector<Spans> written;
+    const ByteRanges own = spans_of(output);
+    std::vector<ByteRanges> written;
     const size_t end = std::min<size_t>(now_ + most_searched, tape_.instrs.size());
     for (size_t i = now_; i < end; i++) {
       const InstrRecord& instr = tape_.instrs[i];
@@ -307,7 +307,7 @@ OutsideOf Search::call(const CallRecord& c) {
   } else {
     fact.is_mask = is_clamp_to_mask(c) || (c.kind == uint32_t(OpKind::upsample) && is_nearest(c) && is_mask(operand(c, 0)));
   }
-  const Spans written = written_by(c);
+  const ByteRanges written = written_by(c);
   // A mask that nobody reads later gives its bytes to outputs and scratch.
   if (found.mask != NONE && overlap(spans_of(found.mask), written)) {
     found = {};
