@@ -63,8 +63,8 @@ section>p.lead{margin:0 0 14px;color:var(--soft);max-width:960px}
 .step{position:relative;margin-top:12px;padding:12px 12px 4px 104px;background:var(--panel);border:1px solid var(--line);border-radius:10px}
 .gutter{position:absolute;left:12px;top:12px;width:84px;font-size:12px;color:var(--soft);text-align:right}
 .gutter b{position:absolute;right:0;font-weight:500;white-space:nowrap}.gutter .tick{font-variant-numeric:tabular-nums}
-.limit{position:absolute;right:18px;margin-top:12px;font-size:12px;color:var(--limit);z-index:2;pointer-events:none;background:var(--panel);padding:0 5px;border-radius:4px;opacity:.9}
-.sizes .limit{position:static;margin:0;padding:0;opacity:1}
+.limit{position:absolute;right:18px;margin-top:12px;font-size:12px;color:var(--limit);z-index:2;pointer-events:none;background:var(--panel);padding:0 5px;border-radius:4px}
+.sizes .limit{position:static;margin:0;padding:0}
 .view{overflow-x:auto;overflow-y:hidden;outline-offset:3px}
 .plot{position:relative;width:100%;padding-bottom:24px}
 svg{display:block;width:100%}
