@@ -66,34 +66,38 @@ void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coef
   });
 }
 
+/// The rows of map_channels in one stored type. In a function of its own: clang 16 refuses such a lambda in a loop inside a generic one.
+template <class T, size_t N, size_t K, class Map>
+void map_rows(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients,
+              const View& y, const Map& map, const Outside* outside) {
+  constexpr int64_t near = 8;
+  const int64_t rows = y.dims[0] * y.dims[2];
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < rows; row++)
+    each_inside(outside, y, row, near, [&](Columns columns) {
+      int64_t from = 0;
+      for (uint32_t part = 0; part < parts.count; from += parts[part++].dims[1]) {
+        Views<N + 1> views{&parts[part]};
+        std::copy(whole.begin(), whole.end(), views.begin() + 1);
+        std::array<const float*, K> constants = coefficients;
+        for (const float*& at : constants) at += from;
+        const auto pixel_in = [&](const View& v, int64_t w) { return pixel_of<T>(v, row / y.dims[2], row % y.dims[2], w); };
+        for (int64_t w = columns.from; w < columns.to; w++) {
+          Pixel<T, N + 1> pixel{{}, pixel_in(y, w) + from};
+          for (size_t i = 0; i <= N; i++) pixel.from[i] = pixel_in(*views[i], w) + (i ? from : 0);
+          map_pixel(pixel, constants, parts[part].dims[1], map);
+        }
+      }
+    });
+}
+
 /// y = map(elements, coefficients) for every channel of every pixel. `elements` are those of `parts`, side by side along C, and those of
 /// `whole`. Map takes floats or blocks of them. The loop handles a few pixels of all parts at a time, so that those of `whole` stay in
 /// cache. `y` may be any of the read views. `outside`: pixels that are left out, or null.
 template <size_t N, size_t K, class Map>
 void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients,
                   const View& y, const Map& map, const Outside* outside = nullptr) {
-  constexpr int64_t near = 8;
-  const int64_t rows = y.dims[0] * y.dims[2];
-  with_element(y, [&](auto element) {
-    using T = decltype(element);
-#pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-      each_inside(outside, y, row, near, [&](Columns columns) {
-        int64_t from = 0;
-        for (uint32_t part = 0; part < parts.count; from += parts[part++].dims[1]) {
-          Views<N + 1> views{&parts[part]};
-          std::copy(whole.begin(), whole.end(), views.begin() + 1);
-          std::array<const float*, K> constants = coefficients;
-          for (const float*& at : constants) at += from;
-          const auto pixel_in = [&](const View& v, int64_t w) { return pixel_of<T>(v, row / y.dims[2], row % y.dims[2], w); };
-          for (int64_t w = columns.from; w < columns.to; w++) {
-            Pixel<T, N + 1> pixel{{}, pixel_in(y, w) + from};
-            for (size_t i = 0; i <= N; i++) pixel.from[i] = pixel_in(*views[i], w) + (i ? from : 0);
-            map_pixel(pixel, constants, parts[part].dims[1], map);
-          }
-        }
-      });
-  });
+  with_element(y, [&](auto element) { map_rows<decltype(element)>(parts, whole, coefficients, y, map, outside); });
 }
 
 }  // namespace spillway::cpu
