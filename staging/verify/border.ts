@@ -1,5 +1,5 @@
 // Fed pages that cross the border of two steps: loaded while a step ends, read in the next. In: a plan of sound indices and points. Out: the first such
-// page that the step finds without a load, or loads in vain. Invariant: residencies that begin the step without a swap in, and those that are filled
+// page that the step reads without a load, or loads without a reader. Invariant: residencies that begin the step without a swap in, and those that are filled
 // for the next step, form pairs on the same physical pages. The checks of residency.ts find other owners of these pages. Worked example: images that
 // begin in pages 4-8 and are loaded for the next step into pages 5-9 would be read one page off.
 import type { Plan, Residency } from '../plan/plan'
@@ -7,9 +7,9 @@ import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
 
 export interface Border {
-  /** It begins the step with data that the step before loaded. */
+  /** Returns true if the residency begins the step with data that the step before loaded. */
   readonly begins: (r: Residency) => boolean
-  /** It is filled for the next step. */
+  /** Returns true if the residency is filled for the next step. */
   readonly endsFor: (r: Residency) => boolean
 }
 

@@ -33,10 +33,10 @@ export const byteRuns = (view: View, elementBytes: number, exact = false): reado
 
 // ---------------------------------------------------------------- sets of bytes
 
-/** Disjoint, ascending runs. */
+/** Disjoint runs in ascending order. */
 export type Bytes = readonly ByteRange[]
 
-/** The first run that ends after `at`, or at it where that counts. */
+/** Returns the index of the first run that ends after `at` (if `after`), or at `at` or later. */
 const firstEnding = (set: Bytes, at: number, after: boolean): number => {
   let [lo, hi] = [0, set.length]
   while (lo < hi) {
@@ -68,7 +68,7 @@ export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes => {
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])
 
-/** Returns true if a set meets any of these ascending runs. */
+/** Returns true if a set overlaps any of these ascending runs. */
 export const meetsAny = (set: Bytes, runs: readonly ByteRange[]): boolean => {
   let i = 0
   return runs.some(([lo, hi]) => {

@@ -1,6 +1,6 @@
 // The symbolic contents of each cell while the calls run: the value, its final elements, and the contributions in a partial sum. Bytes that two cells
-// share belong to the last writer. Invariant: `exact` elements have their final value; `ways` name, for a partial sum, the parts of each source that
-// are in it once.
+// share belong to the last writer. Invariant: `exact` elements have their final value; for a partial sum, `ways` list the parts of each source that
+// the sum contains exactly once.
 import { mapped } from '../core/mapped'
 import type { Box } from '../core/box'
 import { isFed, isPersistent, type Value } from '../graph/graph'
@@ -9,13 +9,13 @@ import type { Facts } from './facts'
 import { broken, type Fault, type VerifyFailed } from './failure'
 import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, within, without } from './region'
 
-/** The contribution, complete, of these elements of `source` through op `by` (-1: themselves). */
+/** The complete contribution of the elements `taken` of `source` through op `by` (-1: the elements themselves). */
 export interface SourcePart {
   readonly source: number
   readonly by: number
   readonly taken: Region
 }
-/** One list of all parts of a partial sum. A sum may be described by its near or its far sources. */
+/** One list of all parts of a partial sum. Several lists may describe one sum: by its direct sources, or by sources of these. */
 export type Way = readonly SourcePart[]
 
 /**
@@ -24,7 +24,7 @@ export type Way = readonly SourcePart[]
  */
 export interface Contribution {
   readonly exact: Region
-  /** Each way is true by itself; none where all elements are final and nobody needs to know more. */
+  /** Each way describes the whole sum. Empty if all elements are final. */
   readonly ways: readonly Way[]
   /** The nonzero part of the sum. */
   readonly support: Box
@@ -32,27 +32,27 @@ export interface Contribution {
 
 export interface Content extends Contribution {
   readonly held: Box
-  /** Elements that are written, zeroed or summed into. */
+  /** Elements that a call has written, zeroed or added to. */
   readonly defined: Region
   readonly segment: number
   readonly tile: number
 }
 
 export interface Contents {
-  /** Returns true if the cell owns its bytes now. */
+  /** Returns true if no other cell has written to the cell's bytes since the cell claimed them. */
   readonly owns: (cell: number) => boolean
   readonly sharesBytes: (a: number, b: number) => boolean
-  /** The final elements of a value in a cell. */
+  /** Returns the final elements of a value in a cell. */
   readonly exact: (cell: number, value: number) => Region
   readonly contentOf: (view: View) => Content | undefined
-  /** Why a box of the view's value cannot be read as final, if so. */
+  /** Returns a fault if an element of the view is not final. */
   readonly needExact: (view: View, call: number) => Fault
   readonly missing: (view: View, call: number) => VerifyFailed
   readonly write: (view: View, piece: Contribution, call: number) => Fault
   readonly sum: (view: View, content: Content) => void
-  /** Takes over a cell's bytes: other cells there lose their contents. */
+  /** Makes the cell the owner of its bytes. Cells that overlap it lose their contents. */
   readonly claim: (cell: number) => void
-  /** A fed value arrives from its source. */
+  /** Marks the fed and persistent values of a cell as complete. */
   readonly arrive: (cell: number) => void
   readonly endSegment: (call: number) => Fault
 }
@@ -66,7 +66,7 @@ class Owners {
     private readonly to: (cell: number) => number,
   ) {}
 
-  /** The cell takes its bytes over; out come those that lost theirs. */
+  /** Makes the cell the owner of its bytes, and returns the cells that lost theirs. */
   claim(cell: number): readonly number[] {
     let first = 0
     let end = this.owners.length
@@ -80,7 +80,7 @@ class Owners {
   }
 }
 
-/** Elements of other values that a write covers are gone from the cell. */
+/** Returns the contents of another value in the cell after a write to `box`, or undefined if nothing of it remains. */
 const cut = (content: Content, box: Box): Content | undefined => {
   if (!touches(content.defined, box) && !touches(content.exact, box)) return content
   if (content.ways.length > 0) return undefined
@@ -104,7 +104,7 @@ const written = (old: Content | undefined, view: View, piece: Contribution, segm
   }
 }
 
-/** There when the step begins, or fed; the step's losses may stand beside the parameters, but are computed. */
+/** Returns true for values that no call computes. (Losses may be in persistent cells, but calls compute them.) */
 const comesFromOutside = (v: Value): boolean => isPersistent(v) || isFed(v)
 
 const sameHeld = (a: Box, b: Box): boolean => inBox(a, b) && inBox(b, a)
@@ -117,7 +117,7 @@ export const trackContents = (facts: Facts): Contents => {
   const owned = new Uint8Array(plan.cells.length)
   const takenBy = new Int32Array(plan.cells.length).fill(-1)
   const NONE: ReadonlyMap<number, Content> = new Map()
-  /** The contents of each written cell that owns its bytes. */
+  /** For each cell that owns its bytes and was written: the contents of each of its values. */
   const contentsOf = new Map<number, Map<number, Content>>()
   const valuesIn = (cell: number): ReadonlyMap<number, Content> => contentsOf.get(cell) ?? NONE
   const put = (cell: number, value: number, content: Content): void => {
@@ -198,7 +198,7 @@ export const trackContents = (facts: Facts): Contents => {
       if (left !== content) unfinished.delete(`${view.cell} ${v}`)
     }
     const { segment, tile } = plan.calls[call]!
-    // Elements that are final where they stand need no more contributions: in a whole value they are sources of their own.
+    // Final elements of a whole value need no list of contributions: later sums name the value itself as their source.
     const final = whole && contains(piece.exact, view.box)
     const kept = final
       ? { ...piece, exact: [view.box], ways: [] }

@@ -1,5 +1,5 @@
 // The effect of one call on the contents of cells: the operands that must be final, and its results. In: the contents before the call. Out: the
-// contents after it, or the reason why a read is illegal. Invariant: all operands are judged before any result is written.
+// contents after it, or the reason why a read is illegal. Invariant: all operands are checked before any result is written.
 import { mapped } from '../core/mapped'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type Box, hullBox } from '../core/box'
@@ -17,7 +17,7 @@ import { merged, settled, take, type Taken, waysOf } from './sums'
 
 export interface Effects {
   readonly run: (call: number) => Fault
-  /** Values that calls have overwritten in part. */
+  /** Returns a fault if calls have updated only a part of a value. */
   readonly half: () => Fault
 }
 
@@ -25,7 +25,7 @@ const exactly = (box: Box): Contribution => ({ exact: [box], ways: [], support: 
 
 // ---------------------------------------------------------------- results of ops
 
-/** A result of an op that consumes pieces of its anchor. */
+/** Returns a result of an op that consumes a part of its anchor. */
 const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: View, got: Taken): Contribution => {
   const full = facts.full[out.value]!
   const whole = facts.full[anchor.value]!
@@ -35,7 +35,7 @@ const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: Vie
   return settled(facts, { exact, support, ways: elementwise ? got.ways : waysOf(got) }, [out.box])
 }
 
-/** The result of a sum of partial gradients, each in its own box. */
+/** Returns the result of a sum of partial gradients, each in its own box. */
 const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string, Contribution> => {
   if (got.every((t) => t.own && t.ways.length === 0 && inBox(t.support, out.box))) return right(exactly(out.box))
   const ways = merged(facts, got)
@@ -73,10 +73,10 @@ const resultsOf = (
 
 // ---------------------------------------------------------------- operands
 
-/** Operands that are read as partial sums are judged by `take`. */
+/** Returns true for operands that may be partial sums: `take` checks them. */
 const isTaken = (f: OpFacts, k: number): boolean => f.gathers || (f.linear && f.def.anchor === k)
 
-/** Results may stand in an operand's bytes only where the op table allows it, box for box. */
+/** Returns a fault if a result overwrites an operand that the op table does not allow it to overwrite. */
 const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const f = facts.ops[c.op]
   const may = (out: number, k: number): boolean => {

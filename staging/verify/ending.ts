@@ -1,13 +1,12 @@
-// How a step must end: parameters and state still there and intact, losses complete and on the device, outputs complete and handed out.
-// In: the contents and the device after the last call. Out: the first value that the next step, or the reader of the
-// losses, would miss.
+// Checks the end of a step: parameters and state are intact and in place, losses are complete and on the device, outputs are complete and were
+// transferred. In: the contents and the device after the last call. Out: the fault of the first value that is not.
 import type { Contents } from './contents'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
 import { contains } from './region'
 import type { Device } from './residency'
 
-/** Values kept between steps are there, whole (structure.ts checks that nothing moves them), or as whole at home. */
+/** Checks that persistent values are whole, on the device (structure.ts checks that they do not move) or in their homes. */
 const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault =>
   eachFault(facts.plan.cells, (c) => {
     if (c.scope !== 'persistent') return undefined
@@ -35,7 +34,7 @@ const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault
   })
 }
 
-/** No page is written once it is handed out, so an output that is complete at the end was so then. */
+/** Checks that outputs are complete. No page is written after its transfer, so an output that is complete at the end was complete then. */
 const outputsHandedOut = (facts: Facts, contents: Contents, device: Device): Fault => {
   const { plan, full } = facts
   return eachFault(plan.cells, (c) => {

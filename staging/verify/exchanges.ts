@@ -19,7 +19,7 @@ interface UnderWay {
   readonly bytes: readonly Bytes[]
 }
 
-/** For each call in turn, before any other check: the fault if it, or a move then, meets an exchange in flight. */
+/** Returns a check for each call in turn: a fault if the call, or a move of pages, touches operands of an unfinished exchange. */
 export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault) => {
   const { calls, cells, places, storages, residencies } = plan
   let underWay: readonly UnderWay[] = []
@@ -41,7 +41,7 @@ export const exchangesBeside = ({ plan, at }: Facts): ((index: number) => Fault)
     return met && broken('exchanged', `it touches ${name(met)}`, at(index))
   }
 
-  /** A residency that has bytes of it is there before, and stays, unmoved, until it is waited for. */
+  /** Checks that residencies of the exchange's bytes begin before it and do not move until its wait. */
   const moves =
     (x: UnderWay) =>
     (r: Residency): Fault => {

@@ -12,15 +12,15 @@ import type { Where } from './failure'
 export interface OpFacts {
   readonly op: Op
   readonly def: OpDef
-  /** How each operand is indexed; null for operands that are taken whole. */
+  /** The access map of each operand; null for operands that are read whole. */
   readonly ins: readonly (AccessMap | null)[]
   readonly outs: readonly (AccessMap | null)[]
   /**
-   * A backward op that reads no other gradient than its anchor gives the gradients of a sum as the sum of the
-   * gradients: it may be fed partial gradients. Batch norm's bn_bwd_data also reads Σdy and is not linear in dy alone.
+   * True for a backward op whose only gradient operand is its anchor. It is linear in that gradient, so it may read partial
+   * gradients. Batch norm's bn_bwd_data also reads Σdy and is not linear in dy alone.
    */
   readonly linear: boolean
-  /** Sums operands that bring their own boxes (grad_sum): linear in all of them. */
+  /** True for an op that sums operands with boxes of their own (grad_sum): it is linear in all of them. */
   readonly gathers: boolean
 }
 
@@ -29,11 +29,11 @@ export interface Facts {
   readonly full: readonly Box[]
   readonly elementBytes: readonly number[]
   readonly ops: readonly OpFacts[]
-  /** For each segment the ops that its body lists. */
+  /** For each segment the ops of its body. */
   readonly bodies: readonly ReadonlySet<number>[]
-  /** How the value's partial results of tiles merge. */
+  /** For each value the way to merge the partial results of tiles. */
   readonly merge: readonly ('sum' | 'moments')[]
-  /** The op that computes it, if one does. */
+  /** For each value the op that computes it, if there is one. */
   readonly producer: readonly (OpFacts | undefined)[]
   readonly name: (value: number) => string
   readonly at: (call: number, value?: number) => Where
@@ -60,7 +60,7 @@ const opFacts = (op: Op, graph: Graph): OpFacts => {
   }
 }
 
-/** The start of each in one array with the items of all, and the end of the array. */
+/** Returns the start index of each list in the concatenation of all, and the total length. */
 export const startsOf = <A>(all: readonly A[], length: (a: A) => number): Int32Array => {
   const starts = new Int32Array(all.length + 1)
   all.forEach((a, i) => {

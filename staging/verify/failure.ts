@@ -4,7 +4,7 @@ import type { PlanError } from '../core/errors'
 
 export type VerifyFailed = Extract<PlanError, { readonly tag: 'VerifyFailed' }>
 
-/** The rules, as the head of verify.ts explains them. */
+/** The names of the rules. The head of verify.ts explains them. */
 export type Rule =
   | 'graph'
   | 'structure'
@@ -48,7 +48,7 @@ export const broken = (rule: Rule, reason: string, where: Where = {}): VerifyFai
 
 export type Fault = VerifyFailed | undefined
 
-/** The first fault of checks that build on each other. */
+/** Runs checks in order and returns the first fault. Later checks rely on earlier ones. */
 export const firstFault = (checks: readonly (() => Fault)[]): Fault => {
   for (const check of checks) {
     const fault = check()
@@ -57,7 +57,7 @@ export const firstFault = (checks: readonly (() => Fault)[]): Fault => {
   return undefined
 }
 
-/** The first fault over a list. */
+/** Returns the first fault over the items of a list. */
 export const eachFault = <A>(items: readonly A[], check: (a: A, i: number) => Fault): Fault => {
   for (let i = 0; i < items.length; i++) {
     const fault = check(items[i]!, i)

@@ -1,6 +1,6 @@
-// One call by itself: does each operand's box hold what the op needs for its iteration box (halo, whole channels), and
-// do results hold all that the op gives? Where the kernel wants no gaps, are there none?
-// In: a call of a graph op and its access maps. Out: the first operand that falls short.
+// Checks the operands of one call: each operand's box holds all elements that the op reads for its iteration box (halo, whole channels), each
+// result's box holds all elements that the op writes, and operands have no gaps in memory if the kernel requires it.
+// In: a call of a graph op and its access maps. Out: the first operand that breaks a rule.
 import type { Box } from '../core/box'
 import type { AccessMap } from '../ops/op'
 import type { Call, View } from '../plan/plan'
@@ -30,7 +30,7 @@ const fits = (access: AccessMap, view: View, iteration: Box, full: Box): string 
   return undefined
 }
 
-/** In memory order, everything inside the outermost dimension that is cut must be held whole. */
+/** Returns true if the view has gaps in memory: in memory order, a dimension inside the outermost one of the view is cut. */
 const hasGaps = (view: View): boolean => {
   const order = [0, 2, 3, 1] as const
   const extent = (i: 0 | 1 | 2 | 3): number => view.box[i][1] - view.box[i][0]

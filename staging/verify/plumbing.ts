@@ -1,5 +1,5 @@
-// The effect of tiling's own calls on the contents of cells: zero an accumulator, move a box, add a contribution, merge moments. In: the contents
-// before the call. Out: the contents after it, or the fault.
+// The effect of the calls that tiling adds: `fill`, `copy`, `merge_sum` and `merge_moments`. In: the contents of cells before the call. Out: the
+// contents after it, or the fault.
 import { isLeft } from 'fp-ts/Either'
 import type { Call, View } from '../plan/plan'
 import type { Content, Contents, Contribution } from './contents'
@@ -27,7 +27,7 @@ const copy = (facts: Facts, contents: Contents, x: View, y: View, index: number)
   return contents.needExact(x, index) ?? contents.write(y, exact, index)
 }
 
-/** The accumulator, when it may be added to. */
+/** Returns the contents of an accumulator, or a fault if some of its elements were not zeroed. */
 const target = (facts: Facts, contents: Contents, y: View, index: number): Content | Fault => {
   const content = contents.contentOf(y)
   if (!content) return contents.missing(y, index)
@@ -68,7 +68,7 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   const others = before ? undefined : contents.contentOf(y)
   if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box)))
     return contents.write(y, got.right, index)
-  // The first part of an image joins the parts of other images.
+  // The accumulator already has statistics of other images: this part is the first of its image.
   const sum = summed(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
   contents.sum(y, sum.right)

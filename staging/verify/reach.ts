@@ -1,6 +1,6 @@
-// How elements of operands and iterations meet, derived here once more rather than shared with the tiler: which elements of an
-// operand an iteration range meets, and which elements of a result are final once a range of its anchor was consumed.
-// Worked example: 3x3 window, padding 1, gradient rows [4, 8) of 16: rows [3, 9) of dx get something, [5, 7) get everything.
+// Window arithmetic, derived here again instead of shared with the tiler: the elements of an operand that a range of iterations reads, and the
+// elements of a result that are final after a range of its anchor was consumed.
+// Worked example: 3x3 window, padding 1, gradient rows [4, 8) of 16: rows [3, 9) of dx receive contributions, and rows [5, 7) are complete.
 import type { Box, Range } from '../core/box'
 import type { Access, AccessMap } from '../ops/op'
 
@@ -13,7 +13,7 @@ const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): B
   f(AXES[3], 3),
 ]
 
-/** The pixels that pixel i of the new image is made of, counted in steps of 1 / (2 * to) or 1 / (to - 1) of the old ones. */
+/** The source pixels of pixel i of the resized image, in units of 1 / (2 * to) or 1 / (to - 1) of a source pixel. */
 const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range => {
   // A mean covers the pixels from i·from/to until (i + 1)·from/to.
   if (a.mode === 3) return [(i * a.from - ((i * a.from) % a.to)) / a.to, Math.ceil(((i + 1) * a.from) / a.to) - 1]
@@ -23,7 +23,7 @@ const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range =
   return [first, a.mode !== 0 && at % steps > 0 ? first + 1 : first]
 }
 
-/** Three straight pieces: the reflection before the image, the image, the reflection behind it. */
+/** Three linear ranges: the reflection before the image, the image, the reflection after it. */
 const mirroredSpan = (a: Extract<Access, { tag: 'mirrored' }>, r: Range, extent: number): Range => {
   const behind = a.pad + extent
   const pieces: Range[] = []
@@ -33,7 +33,7 @@ const mirroredSpan = (a: Extract<Access, { tag: 'mirrored' }>, r: Range, extent:
   return pieces.reduce((x, y) => [Math.min(x[0], y[0]), Math.max(x[1], y[1])])
 }
 
-/** The first and the last element that one iteration meets, wherever the image ends; neither moves back as iterations go on. */
+/** The first and the last element that one iteration reads, without clipping to the image. Both are monotone in the iteration. */
 const met = (a: Exclude<Access, { tag: 'mirrored' | 'shifted' }>, i: number): Range => {
   switch (a.tag) {
     case 'same':
@@ -65,21 +65,21 @@ const neededRange = (a: Access, r: Range, extent: number): Range => {
   return [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
 }
 
-/** The part of an operand (whole box `full`) for an iteration box. */
+/** Returns the box of an operand (whole box `full`) that an iteration box reads. */
 export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
   perAxis((axis, i) => neededRange(access[axis], iteration[i], full[i][1]))
 
-/** Elements between the contributions of iterations before `r` and of those after it: nothing outside adds to them. */
+/** Returns the elements to which no iteration outside of `r` contributes. */
 const finalRange = (a: Access, r: Range, anchorExtent: number, extent: number): Range => {
   if (a.tag === 'inside') return r
   const from = r[0] <= 0 ? 0 : neededRange(a, [0, r[0]], extent)[1]
   return [from, Math.max(from, r[1] >= anchorExtent ? extent : neededRange(a, [r[1], anchorExtent], extent)[0])]
 }
 
-/** The final part of a result (whole box `full`) after `iteration` of the anchor (whole box `anchor`). */
+/** Returns the final part of a result (whole box `full`) after `iteration` of the anchor (whole box `anchor`). */
 export const final = (access: AccessMap, iteration: Box, anchor: Box, full: Box): Box =>
   perAxis((axis, i) => finalRange(access[axis], iteration[i], anchor[i][1], full[i][1]))
 
-/** Returns true if every element of the result stems from one element of the anchor, or from dimensions that are never cut. */
+/** Returns true if every element of the result depends on one element of the anchor, apart from dimensions that are never tiled. */
 export const isElementwise = (access: AccessMap): boolean =>
   AXES.every((axis) => access[axis].tag === 'same' || access[axis].tag === 'all')

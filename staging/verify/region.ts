@@ -10,7 +10,7 @@ export const NOTHING: Region = []
 const AXES = [0, 1, 2, 3] as const
 
 export const isEmptyBox = (b: Box): boolean => AXES.some((i) => b[i][0] >= b[i][1])
-// These two run for every operand of every call, against every box of a region: plain loops.
+// These two functions run for every operand of every call and every box of a region, so they are plain loops.
 export const inBox = (outer: Box, inner: Box): boolean => {
   for (const i of AXES) if (outer[i][0] > inner[i][0] || inner[i][1] > outer[i][1]) return false
   return true
@@ -32,7 +32,7 @@ export const meet = (a: Box, b: Box): Box => [
 
 const withAxis = (b: Box, axis: number, r: Range): Box => mapped(b, (old, i) => (i === axis ? r : old)) as unknown as Box
 
-/** The parts of `a` outside `b`: at most two slabs along each axis. */
+/** Returns the parts of `a` outside `b`: at most two slabs along each axis. */
 export const outside = (a: Box, b: Box): readonly Box[] => {
   if (!overlap(a, b)) return [a]
   const slabs: Box[] = []
@@ -47,7 +47,7 @@ export const outside = (a: Box, b: Box): readonly Box[] => {
 
 export const without = (r: Region, b: Box): Region => (r.some((e) => overlap(e, b)) ? r.flatMap((e) => outside(e, b)) : r)
 
-/** The part of `b` outside the region. */
+/** Returns the part of `b` outside the region. */
 export const lacking = (r: Region, b: Box): Region => {
   if (r.some((e) => inBox(e, b))) return NOTHING
   return r.reduce<Region>((rest, e) => rest.flatMap((piece) => outside(piece, e)), isEmptyBox(b) ? [] : [b])
@@ -58,7 +58,7 @@ export const touches = (r: Region, b: Box): boolean => r.some((e) => overlap(e, 
 export const sameRegion = (a: Region, b: Region): boolean => a.every((x) => contains(b, x)) && b.every((x) => contains(a, x))
 export const within = (r: Region, b: Box): Region => mapped(r, (e) => meet(e, b)).filter((e) => !isEmptyBox(e))
 
-/** One box, when two boxes differ along one axis at most and touch or overlap there. */
+/** Returns one box if the two boxes differ along at most one axis and touch or overlap along it. */
 const joined = (a: Box, b: Box): Box | undefined => {
   const axes = AXES.filter((i) => a[i][0] !== b[i][0] || a[i][1] !== b[i][1])
   const axis = axes[0] ?? 0
@@ -66,7 +66,7 @@ const joined = (a: Box, b: Box): Box | undefined => {
   return withAxis(a, axis, [Math.min(a[axis][0], b[axis][0]), Math.max(a[axis][1], b[axis][1])])
 }
 
-/** The union with a box. */
+/** Returns the union of a region and a box. */
 export const plus = (r: Region, added: Box): Region => {
   if (isEmptyBox(added) || contains(r, added)) return r
   let box = added

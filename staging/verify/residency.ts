@@ -1,7 +1,6 @@
-// The device's pages while the step runs: the holder of each physical page, the present pages of each storage, the pages in flight. In: residencies,
-// point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time. Invariant: at one point swaps out start first, then
-// are awaited and pages released, then pages are acquired and swaps in start, then those are awaited: a page that is swapped out and released at one
-// point serves another from that point on.
+// The device's pages while the step runs: the residency of each physical page, and of each storage's pages. In: residencies, point by point. Out: the
+// fault of a page that is missing, shared, or touched at a wrong time. Invariant: the order of events at a point is: swaps out start, swaps out end,
+// pages are released, pages are acquired, swaps in start, swaps in end. So a page that is released at a point can be acquired at the same point.
 import { pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns } from './bytes'
@@ -12,17 +11,17 @@ import { broken, eachFault, type Fault } from './failure'
 import { trackSurvival } from './survival'
 
 export interface Device {
-  /** Everything that happens just before call `point`. */
+  /** Processes all events before call `point`. */
   readonly advance: (point: number) => Fault
-  /** The swaps out after the last call. */
+  /** Processes the swaps out after the last call. */
   readonly leave: () => Fault
-  /** The bytes that a call touches are there, complete and not in motion. */
+  /** Checks that all bytes that a call touches are on the device, complete, and not in transfer. */
   readonly touch: (call: number) => Fault
   readonly wrote: (call: number) => void
-  /** The residencies of a cell's pages now; -1 for pages that are away. */
+  /** Returns the current residencies of a cell's pages; -1 for pages that are not on the device. */
   readonly residenciesUnder: (cell: number) => readonly number[]
   readonly anyLost: (cell: number) => boolean
-  /** Pages of the cell that were not handed out. */
+  /** Returns the number of pages of the cell that were not output. */
   readonly kept: (cell: number) => number
   readonly isHome: (cell: number) => boolean
   readonly peak: () => number
@@ -30,7 +29,7 @@ export interface Device {
 
 type Use = 'read' | 'write' | 'both'
 
-/** Which of them happen at each point, in their order. */
+/** Events, grouped by point; in their order within a point. */
 class ByPoint {
   private readonly from: Int32Array
   private readonly list: Int32Array
@@ -71,9 +70,9 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   const { calls, cells, places, storages, residencies } = plan
   const survival = trackSurvival(facts, contents)
   const pagesBefore = startsOf(storages, (s) => pagesFor(s.bytes))
-  /** For each page of each storage the residency that has it. */
+  /** For each page of each storage its residency, or -1. */
   const resident = new Int32Array(pagesBefore[storages.length]!).fill(-1)
-  /** For each physical page the residency that holds it. */
+  /** For each physical page the residency that holds it, or -1. */
   const owner = new Int32Array(plan.peakPages).fill(-1)
   const budget = pagesIn(plan.budgetBytes)
   const at = (point: (r: Residency) => number | undefined): ByPoint =>
@@ -84,7 +83,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   let held = 0
   let peak = 0
 
-  /** Pages that are filled for the next step hold nothing of this one. */
+  /** Returns true for residencies whose pages are filled for the next step: they hold no value of this step. */
   const { endsFor } = borderOf(plan)
   const release = (i: number): Fault => {
     const { storage, from, to, runs } = residencies[i]!
@@ -159,7 +158,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
       facts.at(call, view.value),
     )
   }
-  /** The uses of its operands by a call, one after the other. */
+  /** Checks each operand of a call with its use, and returns the first fault. */
   const eachUse = (call: number, check: (call: number, view: View, use: Use) => Fault): Fault => {
     const c = calls[call]!
     const mutated = facts.ops[c.op]?.def.mutates

@@ -1,4 +1,4 @@
-// The graph by itself: ids are indices, one producer for each value, producers before readers, shapes by the op table's rules, gradients with the
+// Checks the graph alone: ids are indices, one producer for each value, producers before readers, shapes by the op table's rules, gradients with the
 // shapes of their values.
 import { mapped } from '../core/mapped'
 import { isLeft } from 'fp-ts/Either'
@@ -62,7 +62,7 @@ const soundOp =
     return typed(graph, op, def) ?? shaped(graph, op, def)
   }
 
-/** Operands are stored as the op table says: those that may be halves all are of one type or none is. */
+/** Checks the types of an op's operands: of those that may be 16-bit, all have one type. */
 const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
   const operands = mapped(
     [
@@ -101,7 +101,7 @@ const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
     : bad(`${text(op)} computes ${mapped(rule.right, shapeText).join(' ')}, not ${mapped(outs, shapeText).join(' ')}`)
 }
 
-/** An update reads the gradient of the very weight that it overwrites. */
+/** Checks that an update reads the gradient of the weight that it overwrites. */
 const ownGradient =
   (graph: Graph) =>
   (op: Op): Fault => {
@@ -116,13 +116,13 @@ const ownGradient =
     return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
   }
 
-/** Over several ranks no share is taken for the sum of all. */
+/** Checks that no op reads one rank's share of a sum in place of the sum over all ranks. */
 const soundRanks = (graph: Graph): Fault => {
   const fault = ranksFault(graph)
   return fault === undefined ? undefined : bad(fault)
 }
 
-/** The op table's rules are about shapes in the whole batch. */
+/** Checks the graph with shapes of the whole batch, for which the op table states its rules. */
 export const soundGraph = (shared: Graph): Fault => {
   const graph = inWholeShapes(shared)
   const producer = new Map<number, number>()

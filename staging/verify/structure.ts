@@ -1,5 +1,5 @@
-// The plan's lists against each other: ids are indices, views are inside their cells' boxes, cells inside their storages, calls agree with their
-// graph ops. Invariant: after this every index, box and point that the other checks follow exists.
+// Compares the plan's lists with each other: ids are indices, views are inside their cells' boxes, cells inside their storages, calls agree with
+// their graph ops. Invariant: after this check every index, box and point that the other checks read exists.
 import { mapped } from '../core/mapped'
 import { elementsOf } from '../core/box'
 import { ALIGN_BYTES, alignUp, bytesOf, pagesFor } from '../core/bytes'
@@ -175,7 +175,7 @@ const soundCall =
     return eachFault(c.ins, views) ?? eachFault(c.outs, views) ?? matchesOp(facts, c, i)
   }
 
-/** A cell's first and last call enclose all calls that touch it. */
+/** Checks that all calls that touch a cell are between its stated first and last call. */
 const soundLifetimes = (plan: Plan): Fault => {
   const inLife = (cell: number, call: number): Fault => {
     const { first, last, label } = plan.cells[cell]!
@@ -187,9 +187,9 @@ const soundLifetimes = (plan: Plan): Fault => {
   })
 }
 
-// ---------------------------------------------------------------- what a runtime knows by name or feeds
+// ---------------------------------------------------------------- sources, sinks, homes and names
 
-/** A source gives, and a sink takes, the bytes of one value, so they are all that a storage may have which is fed from one or handed out. */
+/** Checks that a storage with a source or a sink holds the bytes of one value only: a source and a sink transfer one value. */
 const soundEnds =
   (plan: Plan) =>
   (r: Residency, i: number): Fault => {
@@ -206,7 +206,7 @@ const soundEnds =
       : bad(`residency ${i} ${does} ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
   }
 
-/** A home holds whole parameters and states, side by side. No other home and no slot of anything else meets it. */
+/** Checks that a home holds whole parameters and states, side by side, and that no other home and no swapped page overlaps it. */
 const soundHomes = (plan: Plan): Fault => {
   const homes = plan.storages
     .flatMap((s) => (s.home === undefined ? [] : [{ ...s, home: s.home }]))
@@ -232,7 +232,7 @@ const soundHomes = (plan: Plan): Fault => {
     const next = homes[i + 1]
     return next && next.home < s.home + s.bytes ? tier(`the homes of '${s.label}' and '${next.label}' overlap`) : undefined
   })
-  /** The last home that begins before this byte. */
+  /** Returns the last home that begins before the byte `end`. */
   const before = (end: number): (typeof homes)[number] | undefined => {
     let [lo, hi] = [0, homes.length]
     while (lo < hi) {
@@ -261,7 +261,7 @@ const soundHomes = (plan: Plan): Fault => {
   )
 }
 
-/** A storage with contents between steps and without a home is there from the first call to the last, unmoved, with all that is beside it. */
+/** Checks that storages with persistent values and without a home stay on the device, unmoved, from the first call to the last. */
 const soundStays = (plan: Plan): Fault => {
   const persists = mapped(
     plan.storages,
@@ -289,7 +289,7 @@ const soundNames = (graph: Graph): Fault => {
   })
 }
 
-/** The checks keep a word for every page: an absurd plan must be refused, not exhaust the memory. */
+/** The checks allocate a word for every page. A plan with an absurd size must be refused before that exhausts the memory. */
 const MOST_PAGES = LIMITS.virtualPages
 const soundSize = (plan: Plan): Fault => {
   if (!whole(plan.peakPages) || plan.peakPages > LIMITS.poolPages)

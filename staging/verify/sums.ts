@@ -1,5 +1,5 @@
-// Partial sums: reading one, adding one to another, and knowing when nothing is missing.
-// In: contents and views. Out: pieces, or the fault of a contribution that is missing, foreign or counted twice.
+// Partial sums: reads one, adds one to another, and finds out if it is complete.
+// In: contents and views. Out: contributions, or the fault of one that is missing, foreign or counted twice.
 // Worked example: two tiles of a convolution's backward give {dy: rows [0,4)} and {dy: rows [4,8)}; their sum holds all of dy once.
 import { mapped } from '../core/mapped'
 import { separate } from 'fp-ts/Array'
@@ -13,20 +13,20 @@ import { isElementwise } from './reach'
 import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union, within } from './region'
 
 export interface Taken extends Contribution {
-  /** The box as a source of its own, when its elements are final. */
+  /** If all elements of the box are final: the box itself as the only source. */
   readonly own: Way | null
-  /** The same elements of each summand, if the box is of a sum of gradients: another tile may hold only some summands. */
+  /** If the value is a sum of gradients: the same elements of each summand. Another tile may contain only some of the summands. */
   readonly summands?: readonly Way[]
 }
 
-/** More ways than that to describe one sum say nothing new: the farthest sources and the nearest ones are kept. */
+/** The limit on the ways that describe one sum: the first way and the last ones are kept, which are the farthest and the nearest sources. */
 const MOST_WAYS = 6
 const fewest = (ways: readonly Way[]): readonly Way[] =>
   ways.length <= MOST_WAYS ? ways : [ways[0]!, ...ways.slice(1 - MOST_WAYS)]
 
 export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, ...(t.summands ?? []), t.own] : t.ways)
 
-/** The sum of gradients behind linear ops on single elements, if there is one. */
+/** Returns the sum of gradients that the value is computed from by linear elementwise ops only, if there is one. */
 const sumBehind = (facts: Facts, value: number): OpFacts | undefined => {
   const f = facts.producer[value]
   if (!f || f.gathers) return f
@@ -36,7 +36,7 @@ const sumBehind = (facts: Facts, value: number): OpFacts | undefined => {
   return maps.every((m) => m && isElementwise(m)) ? sumBehind(facts, f.op.ins[anchor]!) : undefined
 }
 
-/** Final elements of a sum contain the same elements of each summand once. */
+/** Returns the summands as sources: final elements of a sum contain the same elements of each summand once. */
 const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
   const sum = sumBehind(facts, value)
   const isSame = (v: number): boolean => sameRegion([facts.full[v]!], [facts.full[value]!])
@@ -45,11 +45,11 @@ const summandsOf = (facts: Facts, { value, box }: View): readonly Way[] => {
 
 const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contains(p.taken, facts.full[p.source]!))
 
-/** A piece whose contributions are all in is final wherever it was written. */
+/** Marks the written elements as final if the contributions are complete. */
 export const settled = (facts: Facts, piece: Contribution, written: Region): Contribution =>
   piece.ways.some((way) => isComplete(facts, way)) ? { ...piece, exact: written, ways: [] } : piece
 
-/** The input of an op that is linear in this operand: final elements, or all of a partial sum of the same tile, or both. */
+/** Reads the operand of a linear op: final elements, or a partial sum of the same tile. */
 export const take = (facts: Facts, contents: Contents, view: View, by: number, call: number): Either<VerifyFailed, Taken> => {
   const content = contents.contentOf(view)
   const { segment, tile } = facts.plan.calls[call]!
@@ -81,14 +81,14 @@ const sameSource =
     p.source === q.source && p.by === q.by
 const sameSources = (a: Way, b: Way): boolean => a.length === b.length && a.every((p) => b.some(sameSource(p)))
 
-/** The reason why two ways are not one. A double count is the fault; other sources may only mean that another pair fits. */
+/** The reason why two ways cannot be joined. A double count is a fault; with different sources, another pair of ways may still fit. */
 interface Apart {
   readonly reason: string
   readonly twice: boolean
 }
 const apart = (reason: string, twice = false): Either<Apart, Way> => left({ reason, twice })
 
-/** All pairs of ways that `join` can make one of; else why not. */
+/** Joins each way of `a` with each of `b`. Returns the ways that succeed, or a reason if none does. */
 const combined = (
   a: readonly Way[],
   b: readonly Way[],
@@ -99,8 +99,8 @@ const combined = (
 }
 
 /**
- * Two tiles' contributions: of the same sources, of different elements. (With different sources nobody could tell
- * whether one of them already stands for the other.)
+ * Adds the contributions of two tiles: different elements of the same sources. (With different sources, one could already
+ * contain the other.)
  */
 const addTiles =
   (facts: Facts) =>
@@ -117,7 +117,7 @@ const addTiles =
     return right(sum)
   }
 
-/** Contributions of the same elements along different paths (a fork's branches) make up one. */
+/** Joins contributions of the same elements along different paths (the branches of a fork). */
 const mergePaths =
   (facts: Facts) =>
   (a: Way, b: Way): Either<Apart, Way> => {
@@ -143,7 +143,7 @@ export const merged = (facts: Facts, got: readonly Taken[]): Either<string, read
   return right(ways)
 }
 
-/** The accumulator after one more contribution. */
+/** Returns the accumulator's contents after one more contribution. */
 export const summed = (facts: Facts, y: Content, x: Taken): Either<string, Content> => {
   if (y.exact.length > 0 && y.ways.length === 0) return left('it is already complete, so this contribution is counted twice')
   const ways = y.ways.length === 0 ? right(waysOf(x)) : combined(y.ways, waysOf(x), addTiles(facts))
@@ -152,7 +152,7 @@ export const summed = (facts: Facts, y: Content, x: Taken): Either<string, Conte
   return right({ ...y, ...settled(facts, { exact: [], ways: ways.right, support }, y.defined) })
 }
 
-/** How many elements each statistic in the view was taken over: of the same images, where images have their own. */
+/** Returns the number of elements that each statistic in the view summarises (of its own image, if each image has its own statistics). */
 export const momentsCount = (facts: Facts, view: View, content: Contribution): number => {
   const producer = facts.producer[view.value]
   const anchor = producer?.def.anchor

@@ -1,6 +1,6 @@
-// Bytes of a cell that outlive the absence of their pages: the pages were swapped out and in again, or fed anew from the data source. Other bytes are
-// lost until they are written again. In: pages acquired and swapped out, cells written. Out: the lost bytes of a view. Each page of an output leaves
-// once, its bytes intact, and is not touched again.
+// Tracks the bytes of a cell that are lost when their pages leave the device. Bytes survive if the pages are swapped out and in again, or fed again
+// from the data source; other bytes are lost until a call writes them. In: pages acquired and swapped out, cells written. Out: the lost bytes of a
+// view. Invariant: each page of an output is transferred once, with intact bytes, and is not touched afterwards.
 import { mapped } from '../core/mapped'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
@@ -16,9 +16,9 @@ export interface Survival {
   readonly acquire: (residency: number) => Fault
   readonly isLost: (view: View) => boolean
   readonly anyLost: (cell: number) => boolean
-  /** Pages of the cell that were not handed out. */
+  /** Returns the number of pages of the cell that were not output. */
   readonly kept: (cell: number) => number
-  /** Returns true if all writes to a cell with a home are there. */
+  /** Returns true if the home of a cell contains all writes to the cell. */
   readonly isHome: (cell: number) => boolean
   readonly wrote: (view: View, call: number) => void
 }
@@ -27,7 +27,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const { cells, places, storages, residencies } = facts.plan
   const tier = emptyTier()
   const lost: Bytes[] = mapped(cells, (c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
-  /** A cell with a home is there, intact, before the first call. */
+  // Before the first call, homes hold their cells intact.
   for (const { id, home, bytes, cells: on } of storages) {
     if (home === undefined) continue
     for (let page = 0; bytesOf(page) < bytes; page++) {
@@ -39,15 +39,15 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const firstPage = (cell: number): number => pagesIn(places[cell]!.offset)
   const endPage = (cell: number): number => pagesFor(places[cell]!.offset + cells[cell]!.bytes)
   const pagesBefore = startsOf(cells, (c) => endPage(c.id) - firstPage(c.id))
-  /** For each page of each cell the call that wrote there last. */
+  /** For each page of each cell the last call that wrote to it. */
   const lastWrite = new Int32Array(pagesBefore[cells.length]!).fill(-1)
 
-  /** Bytes of the cell that lie in a page of its storage. */
+  /** Returns the byte range of the cell inside a page of its storage. */
   const within = (cell: number, page: number): readonly [number, number] => [
     Math.max(0, bytesOf(page) - places[cell]!.offset),
     Math.min(cells[cell]!.bytes, bytesOf(page + 1) - places[cell]!.offset),
   ]
-  /** For each page of a storage that many cells share, the cells that lie there over time; made when it is asked for. */
+  /** For a storage of several cells: the cells that occupy each page at any time. Computed at its first use. */
   const sharers = new Map<number, readonly (readonly number[])[]>()
   const sharersOf = (storage: number): readonly (readonly number[])[] => {
     const known = sharers.get(storage)
@@ -101,8 +101,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
 
   /**
-   * The lower tier's copies of the pages that a residency swaps in. Their swaps out are over: each is waited for where its
-   * pages are released, and nobody has them a second time before.
+   * Returns the lower tier's copies of the pages that a residency swaps in. Their swaps out have ended: each ends before its
+   * pages are released, and the pages are acquired again only after that.
    */
   const swapIn = (index: number): readonly Stored[] | Fault => {
     const r = residencies[index]!
@@ -167,7 +167,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const elementBytes = (view: View): number => facts.elementBytes[view.value]!
   const isLost = (view: View): boolean => {
     const dropped = lost[view.cell]!
-    // Exactly: columns beside a tile's, in the same rows, may be yet to come.
+    // The runs must be exact: other columns in the same rows may not be written yet.
     return dropped.length > 0 && meetsAny(dropped, byteRuns(view, elementBytes(view), true))
   }
   const wrote = (view: View, call: number): void => {

@@ -1,6 +1,5 @@
-// The lower tier while the step runs: the pages of each storage there, their places, times and contents. In: swaps out and in, in the order of their
-// points. Out: the contents of a swap in, or the reason why it is illegal. Invariant: a range of the tier holds its last swap out; earlier contents
-// are lost.
+// The copies in the lower tier while the step runs: page, byte range, times and intact cells of each. In: swaps out and in, in the order of their
+// points. Out: the copy that a swap in reads, if there is one. Invariant: a range of the tier holds its last swap out, and no earlier one.
 import { pagesIn } from '../core/bytes'
 
 export interface Stored {
@@ -10,20 +9,20 @@ export interface Stored {
   readonly hi: number
   /** The point where the swap out starts. */
   readonly start: number
-  /** Cells whose bytes in this page were intact then. */
+  /** Cells whose bytes in this page were intact at `start`. */
   readonly intact: readonly number[]
-  /** A swap in from here may run until this point. */
+  /** A swap in that reads this copy may run until this point. */
   readUntil: number
 }
 
 export interface Tier {
-  /** False when a swap in from an overlapping range may still be running. */
+  /** Returns false if a swap in from an overlapping range may still be running. */
   readonly swapOut: (entry: Stored) => boolean
   readonly find: (storage: number, page: number, offset: number) => Stored | undefined
 }
 
 export const emptyTier = (): Tier => {
-  /** The contents of each page of the tier; a copy meets two at the most. */
+  /** The copies in each page of the tier. A copy overlaps at most two pages of the tier. */
   const buckets = new Map<number, Stored[]>()
   const eachBucket = (e: Stored, does: (bucket: Stored[]) => boolean): boolean => {
     const last = pagesIn(e.hi - 1)

@@ -1,6 +1,6 @@
 // The independent verifier. In: a finished plan. Out: Verified, or the first rule that it breaks, with the
-// place and the reason. It shares no code with the passes that make plans: window arithmetic, lifetimes, page ownership
-// and budgets are derived here again from graph, calls, places and residencies.
+// place and the reason. It shares no code with the passes that make plans: it derives window arithmetic, lifetimes, page ownership
+// and budgets again from graph, calls, places and residencies.
 //
 // The calls are run symbolically, once. The bytes of a cell are *final* elements of a value, or a
 // *partial sum* with the contributions of some elements of each source. Rules, by name:
@@ -54,7 +54,7 @@ import { soundGraph } from './soundgraph'
 import { soundStructure } from './structure'
 
 declare const verified: unique symbol
-/** A plan that this module has checked; nothing else makes one. */
+/** A plan that this module has checked. No other module creates this type. */
 export type Verified = Plan & { readonly [verified]: true }
 export type { VerifyFailed }
 
