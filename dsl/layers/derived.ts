@@ -76,16 +76,16 @@ const overwrites = (def: OpDef, op: Op, graph: GraphBuilder): boolean => {
     attrs: op.attrs,
     ins: op.ins.map((v) => v as Ref),
     outs: op.outs.map((v) => v as Ref),
-    dOut: () => -1 as Ref,
-    wants: () => true,
+    outputGradient: () => -1 as Ref,
+    needsGradient: () => true,
     shape: (r) => graph.shape(r),
     emit: (kind, _, ins) => {
       reads ||= ins.includes(op.ins[0] as Ref)
       return opDef(kind).outs.map(() => -1 as Ref)
     },
-    give: () => {},
-    giveJoined: () => {},
-    takeJoined: () => [],
+    addGradient: () => {},
+    addJoinedGradient: () => {},
+    earlierJoinedGradient: () => [],
   })
   return !reads
 }

@@ -79,15 +79,15 @@ class Drawing {
       attrs,
       ins,
       outs,
-      dOut: () => seed,
-      wants: (i) => i < ins.length,
+      outputGradient: () => seed,
+      needsGradient: (i) => i < ins.length,
       shape: (r) => this.shapes[r]!,
       emit: (kind, a, operands, given) => this.call(kind, a, operands, given),
-      give: (i, gradient) => {
+      addGradient: (i, gradient) => {
         this.gradients.push(`{${i}, ${seed}, ${gradient}}`)
       },
-      giveJoined: refuse,
-      takeJoined: refuse,
+      addJoinedGradient: refuse,
+      earlierJoinedGradient: refuse,
     }
   }
 }

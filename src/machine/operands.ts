@@ -15,7 +15,7 @@ import {
   type OpDef,
   sigmaDelta,
   touched,
-  type Whereabouts,
+  type BoxPlace,
   type Windows,
 } from '../../staging/ops/op'
 import { storedAs } from '../../staging/ops/elements'
@@ -95,7 +95,7 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
   const ins = s.ins.map((shape, i): OperandShape => ({ def: inputDef(def, i), shape }))
   const outs = s.outs.map((shape, i): OperandShape => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
   if (s.at) {
-    const known = (slots: readonly OperandShape[], at: readonly Whereabouts[]): readonly PlacedOperand[] =>
+    const known = (slots: readonly OperandShape[], at: readonly BoxPlace[]): readonly PlacedOperand[] =>
       slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o), ...stridesOf(o, shape) }))
     return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }

@@ -124,19 +124,20 @@ const contextOf = (
   attrs: op.attrs,
   ins: op.ins as readonly Ref[],
   outs: op.outs as readonly Ref[],
-  dOut: (i) => gradients.totalOf(op.outs[i]!, op),
-  wants: needsGradient,
+  outputGradient: (i) => gradients.totalOf(op.outs[i]!, op),
+  needsGradient,
   shape: (r) => b.shape(r),
   emit: (kind, attrs, ins, outShapes) => emitOp(b, op, kind, attrs, ins, 'backward', outShapes),
-  give: (i, gradient) =>
+  addGradient: (i, gradient) =>
     gradients.add(
       op.ins[i]!,
       scale !== undefined && op.phase === 'loss'
         ? emitOp(b, op, scaleGradient.kind, {}, [gradient, scale], 'backward')[0]!
         : gradient,
     ),
-  giveJoined: (from, gradient) => gradients.addJoined(op.ins.slice(from), gradient, (i) => needsGradient(from + i), op),
-  takeJoined: (from) => (op.ins.every((_, i) => i < from || needsGradient(i)) ? gradients.popJoined(op.ins.slice(from), op) : []),
+  addJoinedGradient: (from, gradient) => gradients.addJoined(op.ins.slice(from), gradient, (i) => needsGradient(from + i), op),
+  earlierJoinedGradient: (from) =>
+    op.ins.every((_, i) => i < from || needsGradient(i)) ? gradients.popJoined(op.ins.slice(from), op) : [],
 })
 
 export interface ParameterGradient {

@@ -21,7 +21,7 @@ export const add = defineOp({
   outs: [data('y')],
   shape: (_, ins) => agreeing(ins),
   backward: (g) => {
-    for (const i of g.ins.keys()) if (g.wants(i)) g.give(i, g.dOut(0))
+    for (const i of g.ins.keys()) if (g.needsGradient(i)) g.addGradient(i, g.outputGradient(0))
   },
   flops: (_, s) => (s.ins.length - 1) * elements(s.outs[0]),
 })
@@ -54,9 +54,9 @@ export const addRelu = defineOp({
   outs: [data('y')],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => agreeing(ins)),
   backward: (g) => {
-    if (!g.ins.some((_, i) => g.wants(i))) return
-    const d = g.emit('relu_bwd', g.attrs, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!
-    for (const i of g.ins.keys()) if (g.wants(i)) g.give(i, d)
+    if (!g.ins.some((_, i) => g.needsGradient(i))) return
+    const d = g.emit('relu_bwd', g.attrs, [g.outs[0]!, g.outputGradient(0)], [g.shape(g.outs[0]!)])[0]!
+    for (const i of g.ins.keys()) if (g.needsGradient(i)) g.addGradient(i, d)
   },
   flops: (_, s) => s.ins.length * elements(s.outs[0]),
 })

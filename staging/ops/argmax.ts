@@ -1,5 +1,5 @@
-// The largest channel of each pixel: the class that a prediction names. With one channel, 1 above zero. Nothing is trained through it. Worked
-// example: [0.1, 2, 2] gives 1, the first of equals; a pixel without a number gives 0.
+// The index of the largest channel of each pixel: the predicted class. With one channel: 1 if it is above zero, else 0. It has no gradient. Worked
+// example: [0.1, 2, 2] gives 1, the first of equal channels; a pixel of NaNs gives 0.
 import { defineOp, data, pixels } from './op'
 import { checked, expectRank, firstIn, legal, perElement } from './rules'
 

@@ -1,6 +1,7 @@
-// Scaled dot-product attention of all heads within groups of pixels: a window, a grid of pixels at equal distances, or the whole image. The channels of
-// x are queries, keys and values. `attend` has the keys and values of another value, of any height and width. No matrix of scores is stored: the forward keeps nothing, the backward computes the scores again, row by row. It
-// tiles along B only. Worked example: 8 rows in windows of 4 are two groups of rows 0 to 3 and 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7.
+// Scaled dot-product attention of all heads within groups of pixels: a window, a grid of pixels at equal distances, or the whole image. The channels
+// of x are queries, keys and values. `attend` reads keys and values from another value, of any height and width. No matrix of scores is stored: the
+// backward computes the scores again, row by row. It tiles along B only. Worked example: 8 rows in windows of 4 are two groups of rows 0 to 3 and
+// 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7.
 import { all, type AccessMap, type AttrsOf, type CallShapes, data, defineOp, type OperandDef, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, expectShape, legal } from './rules'
 
@@ -33,13 +34,13 @@ export const MOST_HEAD_CHANNELS = 256
 
 const perImage: AccessMap = { B: same, C: all, H: all, W: all }
 const image = (name: string): OperandDef<typeof fields> => data(name, perImage) as OperandDef<typeof fields>
-/** A number for each head and each distance of two pixels of a window. */
+/** The shape of the position table: a number for each head and each offset between two pixels of a window. */
 export const tableOf = (a: Pick<Attrs, 'heads' | 'windowH' | 'windowW'>): Sizes => [
   (2 * a.windowH - 1) * (2 * a.windowW - 1),
   a.heads,
 ]
 
-/** The table's place for each pair of tokens. */
+/** The index into the position table for each pair of tokens. */
 export const distances = ([height, width]: readonly [number, number]): readonly number[] => {
   const tokens = Array.from({ length: height * width }, (_, i) => [Math.floor(i / width), i % width] as const)
   return tokens.flatMap(([y, x]) => tokens.map(([v, u]) => (y - v + height - 1) * (2 * width - 1) + x - u + width - 1))
@@ -66,7 +67,7 @@ const cost =
   (perPair: number) =>
   (a: Attrs, s: CallShapes): number =>
     (perPair * (s.ins[0] ?? [1, 1, 1, 1]).reduce((n, d) => n * d, 1) * tokens(a)) / 3
-/** As the CPU: q, k and v of a group as floats, a block of rows of scores, for each thread. */
+/** Scratch of the CPU kernel: for each thread, q, k and v of a group as floats, and a block of rows of scores. */
 const scratch =
   (values: number, rows: number) =>
   (a: Attrs, s: CallShapes): number => {
@@ -92,9 +93,9 @@ export const attention = defineOp({
   backward: (g) => {
     const [x, table] = g.ins
     const outs = [g.shape(x!), ...(table === undefined ? [] : [g.shape(table)])]
-    const [dx, dtable] = g.emit('attention_bwd', g.attrs, [...g.ins.slice(0, 1), g.dOut(0), ...g.ins.slice(1)], outs)
-    if (g.wants(0)) g.give(0, dx!)
-    if (dtable !== undefined && g.wants(1)) g.give(1, dtable)
+    const [dx, dtable] = g.emit('attention_bwd', g.attrs, [...g.ins.slice(0, 1), g.outputGradient(0), ...g.ins.slice(1)], outs)
+    if (g.needsGradient(0)) g.addGradient(0, dx!)
+    if (dtable !== undefined && g.needsGradient(1)) g.addGradient(1, dtable)
   },
   samples: ([b, c, h, w]) => [
     {
@@ -178,8 +179,8 @@ export const attend = defineOp({
   shape: (a, [q, kv]) => checked(apartFits(a, q!, kv!), () => legal(q!)),
   backward: (g) => {
     const [q, kv] = g.ins
-    const gradients = g.emit('attend_bwd', g.attrs, [q!, kv!, g.dOut(0)], [g.shape(q!), g.shape(kv!)])
-    for (const i of [0, 1]) if (g.wants(i)) g.give(i, gradients[i]!)
+    const gradients = g.emit('attend_bwd', g.attrs, [q!, kv!, g.outputGradient(0)], [g.shape(q!), g.shape(kv!)])
+    for (const i of [0, 1]) if (g.needsGradient(i)) g.addGradient(i, gradients[i]!)
   },
   samples: ([b, c, h, w]) => [
     {

@@ -1,11 +1,11 @@
-// Exchanges of ranks with bands of one image's rows. In: for each rank its rows and the rows that it wants. Out: rows of other ranks (halos; all of
-// them; a part), or sums of the parts that several have of a row (overlap-add, the transpose of a halo). native/ops/bands.hpp moves the bytes. Worked
-// example, 8 rows, 2 ranks, a 3x3 window: has [0,4) and [4,8), wants [0,5) and [3,8).
+// Exchanges between ranks that hold bands of one image's rows. In: for each rank the rows that it holds and the rows that it needs. Out: rows of other
+// ranks (halos, all rows, or a part), or sums over the ranks that hold a part of a row (overlap-add, the transpose of a halo). native/ops/bands.hpp
+// copies the bytes. Worked example, 8 rows, 2 ranks, a 3x3 window: `has` is [0,4) and [4,8), `wants` is [0,5) and [3,8).
 import type { Range } from '../core/box'
 import { all, type AccessMap, type AnyAttrs, attrsListed, data, defineOp, listedAttrs, type OpDef } from './op'
 import { checked, elements, expectRank, legal } from './rules'
 
-/** By rank: which rows each has, or wants. */
+/** For each rank a range of rows. */
 export type Cut = readonly Range[]
 
 export const sameCut = (a: Cut, b: Cut): boolean => a.every((r, i) => r[0] === b[i]![0] && r[1] === b[i]![1])
@@ -38,14 +38,14 @@ export const rowAttrs = (band: number, has: Cut, wants: Cut): AnyAttrs => ({
   ...lists('wants', wants),
 })
 
-/** The rows that a rank sends to others, counted for each of them. */
+/** Returns the number of rows that a rank sends, summed over the receivers. */
 export const rowsSent = (kind: string, a: AnyAttrs): number => {
   const [has, wants] = [hasIn(a), wantsIn(a)]
   const own = has[a['band']!]!
   return wants.reduce((n, w, r) => (r === a['band'] || (kind === 'take_rows' && within(w, has[r]!)) ? n : n + common(own, w)), 0)
 }
 
-/** Rows of other ranks that a sum reads. */
+/** Returns the number of rows of other ranks that a sum reads. */
 const rowsAdded = (a: AnyAttrs): number => {
   const own = wantsIn(a)[a['band']!]!
   return hasIn(a).reduce((n, h, r) => (r === a['band'] ? n : n + common(own, h)), 0)
@@ -58,13 +58,13 @@ type Attrs = { readonly bands: number; readonly band: number }
 const isCut = (c: Cut, bands: number): boolean =>
   c.length === bands && c.every(([from, to]) => Number.isInteger(from) && from < to)
 
-/** Rows that are taken are of one rank alone, or the rank's own. */
+/** Checks the bands: each row that a rank reads is held by one rank, or by the reader itself. */
 const cutsFit = (kind: string, a: Attrs, height: number) => (): string | undefined => {
   const [has, wants] = [hasIn(a), wantsIn(a)]
   if (!isCut(has, a.bands) || !isCut(wants, a.bands)) return `the rows of ${a.bands} bands must be given, at least one each`
   if (a.band >= a.bands) return `band is ${a.band}; allowed: 0 to ${a.bands - 1}`
   if ([...has, ...wants].some(([, to]) => to > height)) return `rows exceed the height of ${height}`
-  // The sum of a row without parts is zero: no window of a stride met it.
+  // A sum may have rows that no rank holds: strided windows skipped them, and their sum is zero.
   if (kind === 'sum_rows' || has.every((h, r) => within(wants[r]!, h))) return undefined
   return isPartition(has) && has[has.length - 1]![1] === height
     ? undefined
@@ -87,7 +87,7 @@ const exchange = (kind: 'take_rows' | 'sum_rows', wire: number, own: Pick<OpDef,
     ins: [data('x', everything)],
     outs: [data('y')],
     outputsGiven: true,
-    // Rules are about whole values; x and y are rows of them.
+    // Shape rules use the shape of the whole value; x and y hold some of its rows.
     shape: (a, [x]) => checked([expectRank('the input', x!, 4), () => cutsFit(kind, a, x![2]!)()], () => legal(x!)),
     flops: (_, s) => (kind === 'sum_rows' ? elements(s.outs[0]) : 0),
   })

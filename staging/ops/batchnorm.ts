@@ -18,7 +18,7 @@ import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums
 export const stats: OperandDef = { name: 'stats', role: 'whole', dims: [4, 'C'] }
 
 const normFields = { eps: 'float', count: 'int' } as const
-/** A rectifier of slope `slope` follows. */
+/** Attributes of the operators with a rectifier of slope `slope`. */
 export const rectifiedFields = { ...normFields, slope: 'float' } as const
 const frozenFields = { eps: 'float' } as const
 const eps = { eps: { least: 0 } } as const
@@ -60,7 +60,7 @@ export const bnStats = defineOp({
   workspace: partialSums(2),
 })
 
-// ---------------------------------------------------------------- with and without the rectifier that follows
+// ---------------------------------------------------------------- with and without a rectifier
 
 interface Norm {
   readonly kind: 'bn' | 'bn_relu'
@@ -72,7 +72,7 @@ interface Norm {
   readonly reads: readonly [readonly ('gamma' | 'beta')[], readonly ('gamma' | 'beta')[]]
 }
 
-/** apply, bwd_reduce, bwd_data. */
+/** Returns the operators apply, bwd_reduce and bwd_data. */
 const norm = <F extends { readonly eps: Field; readonly count: Field }>(fields: F, limits: OpDef<F>['limits'], n: Norm) => {
   const common = { half: 'may', fields, limits } as const
   const [sums, gradient] = n.reads
@@ -81,17 +81,17 @@ const norm = <F extends { readonly eps: Field; readonly count: Field }>(fields: 
   const backward = (g: GradContext<F>): void => {
     const [x, statistics, gamma, beta] = g.ins as GradContext<F>['ins']
     const affine = { gamma: gamma!, beta: beta! }
-    const read = [x!, g.dOut(0), statistics!]
+    const read = [x!, g.outputGradient(0), statistics!]
     const [dgamma, dbeta] = g.emit(
       `${n.kind}_bwd_reduce`,
       g.attrs,
       [...read, ...sums.map((o) => affine[o])],
       [g.shape(gamma!), g.shape(beta!)],
     )
-    g.give(2, dgamma!)
-    g.give(3, dbeta!)
+    g.addGradient(2, dgamma!)
+    g.addGradient(3, dbeta!)
     const all = [...read, ...gradient.map((o) => affine[o]), dgamma!, dbeta!]
-    if (g.wants(0)) g.give(0, g.emit(`${n.kind}_bwd_data`, g.attrs, all, [g.shape(x!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit(`${n.kind}_bwd_data`, g.attrs, all, [g.shape(x!)])[0]!)
   }
   return [
     defineOp({
@@ -145,7 +145,7 @@ export const [bnApply, bnBwdReduce, bnBwdData] = norm(normFields, eps, {
   reads: [[], ['gamma']],
 })
 
-/** The gradient sees from x on which side of zero y was, so y itself is not read again. */
+/** The gradient computes the sign of y from x, so it does not read y. */
 export const [bnReluApply, bnReluBwdReduce, bnReluBwdData] = norm(rectifiedFields, rectifiedLimits, {
   kind: 'bn_relu',
   wires: [70, 71, 72],
@@ -161,7 +161,7 @@ export const [bnReluApply, bnReluBwdReduce, bnReluBwdData] = norm(rectifiedField
   ],
 })
 
-// ---------------------------------------------------------------- frozen, and the running averages
+// ---------------------------------------------------------------- frozen norms and running averages
 
 export const bnFrozen = defineOp({
   kind: 'bn_frozen',
@@ -176,18 +176,18 @@ export const bnFrozen = defineOp({
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
   backward: (g) => {
     const [x, mean, variance, gamma, beta] = g.ins
-    const dy = g.dOut(0)
-    if (g.wants(3) || g.wants(4)) {
+    const dy = g.outputGradient(0)
+    if (g.needsGradient(3) || g.needsGradient(4)) {
       const [dgamma, dbeta] = g.emit(
         'bn_frozen_bwd_reduce',
         g.attrs,
         [x!, dy, mean!, variance!],
         [g.shape(gamma!), g.shape(beta!)],
       )
-      g.give(3, dgamma!)
-      g.give(4, dbeta!)
+      g.addGradient(3, dgamma!)
+      g.addGradient(4, dbeta!)
     }
-    if (g.wants(0)) g.give(0, g.emit('bn_frozen_bwd_data', g.attrs, [dy, variance!, gamma!], [g.shape(x!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('bn_frozen_bwd_data', g.attrs, [dy, variance!, gamma!], [g.shape(x!)])[0]!)
   },
   flops: perElement(4, firstOut),
 })

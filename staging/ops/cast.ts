@@ -1,6 +1,6 @@
-// Between the element types that activations are stored in: `to_bf16` and `to_f16` round, `from_bf16` and `from_f16` give the graph's float type
-// back; those of gradients consume each piece of theirs once, as backward ops do. No network names them: they come from
-// storing a training graph's activations in 16 bits (grad/rewrite/half.ts).
+// Conversions between the stored types of activations: `to_bf16` and `to_f16` round, `from_bf16` and `from_f16` return to the graph's float type.
+// The conversions of gradients consume each piece of their input once, as backward ops do. They are not layers of a network: the rewrite to 16-bit
+// activations inserts them (grad/rewrite/half.ts).
 import { defineOp, type Half, type OpDef, type OperandDef, pointwise } from './op'
 import { checked, expectRank, firstOut, legal, perElement } from './rules'
 

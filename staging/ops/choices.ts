@@ -1,19 +1,19 @@
-// Options that users choose, of losses and optimizers: numbers within limits, yes or no, or nothing at all. In: an entry's choices. Out: the
-// attributes of the operator that they become, their limits, their defaults, and values worth trying.
+// The users' options of losses and optimizers: numbers within limits, flags, or absent. In: an entry's choices. Out: the operator's attributes for
+// them, their limits, their defaults, and values for tests.
 import type { AnyAttrs, Field, Limit } from './op'
 
-/** Without a default it must be given, or there is none. */
+/** An option. Without a default it is required or absent. */
 export interface Choice extends Limit {
   readonly default?: number | boolean | 'none'
-  /** An option that must not be 0 where this one is chosen. */
+  /** Another option that must not be 0 if this one is given. */
   readonly needs?: string
   /** Whole numbers only. */
   readonly whole?: true
-  /** Several of them. */
+  /** The option is a list of numbers. */
   readonly list?: true
   /** Its flag on the command line, if that is not its name. */
   readonly flag?: string
-  /** For users, where the name does not say it all. */
+  /** Explanation for users, if the name alone is not clear. */
   readonly about?: string
 }
 export type Choices = Readonly<Record<string, Choice>>
@@ -27,7 +27,7 @@ export const isLoose = (c: Choice): boolean => c.default === 'none'
 
 export type ChoiceValue = number | boolean | readonly number[]
 
-/** The given choices, and the defaults of the others that have one. */
+/** Returns the given choices with the defaults of the others. */
 export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, ChoiceValue>> =>
   Object.fromEntries(
     Object.entries(choices).flatMap(([name, c]) => {
@@ -36,13 +36,13 @@ export const withDefaults = (choices: Choices, given: object): Readonly<Record<s
     }),
   )
 
-/** As attributes: a flag is 0 or 1. Lists are attributes of an operator of their own. */
+/** Returns choices as attributes; a flag is 0 or 1. Lists are left out: they are attributes of another operator. */
 export const attrsOf = (choices: Choices, given: object): AnyAttrs =>
   Object.fromEntries(
     Object.entries(withDefaults(choices, given)).flatMap(([name, v]) => (choices[name]!.list ? [] : [[name, Number(v)]])),
   )
 
-/** The choices that attributes stand for. */
+/** Returns the choices of given attributes. */
 export const chosenBy = (choices: Choices, attrs: AnyAttrs): Readonly<Record<string, number | boolean>> =>
   Object.fromEntries(
     Object.entries(choices)
@@ -56,7 +56,7 @@ export const fieldsOf = (choices: Choices): Readonly<Record<string, Field>> =>
 export const limitsOf = (choices: Choices): Readonly<Record<string, Limit>> =>
   Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? { least: 0, most: 1 } : c]))
 
-/** Attributes worth trying: those that are 0 by default, in all ways. */
+/** Returns attributes for tests: each combination of the options whose default is 0. */
 export const trials = (choices: Choices): readonly AnyAttrs[] =>
   Object.entries(choices).reduce<readonly AnyAttrs[]>(
     (all, [name, c]) => {

@@ -1,12 +1,12 @@
 // Clipping of gradients, as in PyTorch: within limits, or all of them shortened alike if their common length exceeds a limit. A sum of squares passes
-// from gradient to gradient, so that each may leave the device until the last is there. Worked example: [3] and [4] have 9 and 25, a length of 5; for
-// a limit of 1, both become a fifth of their values.
+// from gradient to gradient, so that each may leave the device until the last is there. Worked example: after [3] and [4] the sum of
+// squares is 25, so the length is 5; for a limit of 1, both are divided by 5.
 import { asInput0, defineOp, type OperandDef } from './op'
 import { elements, firstIn, legal, perElement } from './rules'
 
-/** The squares of the gradients so far. */
+/** The sum of squares of the gradients so far. */
 const squares: OperandDef = { name: 'squares', role: 'whole', dims: [1], drawn: 'positive' }
-/** Elements of a gradient whose squares are added up in one go. */
+/** Elements of a gradient in one partial sum of squares. */
 const BLOCK = 8192
 
 export const clipValues = defineOp({

@@ -7,15 +7,15 @@ import { asInput0, attrsListed, defineOp } from './op'
 import { checked, elements, expectShape, legal } from './rules'
 
 const ranks = { least: 1, most: 1024 } as const
-/** Elements that are summed in one go. */
+/** Elements of one piece of a sum. */
 const AT_ONCE = 2 ** 21
 /**
- * Up to this number of elements of all ranks, one round suffices: every rank gets all of them, and adds them up. That is 128 KiB, which take about as
- * long as the round that is left out.
+ * Up to this number of elements of all ranks, one round suffices: each rank receives all of them and adds them. That is 128 KiB, whose transfer takes
+ * about as long as the second round.
  */
 const IN_ONE_ROUND = 2 ** 15
 export const inOneRound = (elements: number, among: number): boolean => elements * among <= IN_ONE_ROUND
-/** A sum's scratch: the elements of all ranks, or each rank's part of a piece. */
+/** Scratch elements of a sum: those of all ranks, or each rank's part of a piece. */
 const partsOf = (n: number, among: number): number => among * (inOneRound(n, among) ? n : Math.ceil(Math.min(n, AT_ONCE) / among))
 
 export const allSum = defineOp({
@@ -47,7 +47,7 @@ export const allSums = defineOp({
   outs: [{ name: 'y', role: 'whole' }],
   shape: (_, ins) => right([...ins]),
   flops: (a, s) => a.ranks * s.ins.reduce((n, x) => n + elements(x), 0),
-  // Several are sent as one: in pieces from scratch, side by side; one is sent from where it is.
+  // Several values are copied side by side into scratch and sent together; a single one is sent in place.
   workspace: (a, s, elementBytes) => {
     const n = s.ins.reduce((sum, x) => sum + elements(x), 0)
     return elementBytes * (partsOf(n, a.ranks) + (s.ins.length > 1 && !inOneRound(n, a.ranks) ? n : 0))
@@ -80,12 +80,12 @@ export const allMoments = defineOp({
   workspace: (a, s, elementBytes) => elementBytes * a.ranks * elements(s.ins[0]),
 })
 
-/** Elements of each rank's part: the last parts end in zeros if they do not divide. */
+/** Returns the elements of each rank's part. If the ranks do not divide the elements, the last parts end in zeros. */
 export const partOf = (elements: number, among: number): number => Math.ceil(elements / among)
-/** Elements of each rank's parts in one round; sent and received ones have scratch each. */
+/** Elements of each rank's parts in one round. Sent and received parts have separate scratch. */
 const piecesOf = (own: number, among: number): number => 2 * among * Math.min(own, Math.max(1, Math.floor(AT_ONCE / 2 / among)))
 
-// In the shapes that the table's rules are about a part has that of the whole (graph/ranks.ts).
+// For the table's shape rules, a part has the shape of the whole value (graph/ranks.ts).
 export const sumParts = defineOp({
   kind: 'sum_parts',
   wire: 183,

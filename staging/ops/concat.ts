@@ -22,7 +22,7 @@ export const concat = defineOp({
   backward: (g) => {
     let from = 0
     for (const [i, x] of g.ins.entries()) {
-      if (g.wants(i)) g.give(i, g.emit('slice_channels', { from }, [g.dOut(0)], [g.shape(x)])[0]!)
+      if (g.needsGradient(i)) g.addGradient(i, g.emit('slice_channels', { from }, [g.outputGradient(0)], [g.shape(x)])[0]!)
       from += g.shape(x)[1]!
     }
   },
@@ -71,9 +71,9 @@ export const takeChannels = defineOp({
       legal([x![0]!, count, x![2]!, x![3]!]),
     ),
   backward: (g) => {
-    if (!g.wants(0)) return
+    if (!g.needsGradient(0)) return
     const channels = g.shape(g.ins[0]!)[1]!
-    g.give(0, g.emit('put_channels', { from: g.attrs.from, channels }, [g.dOut(0)], [])[0]!)
+    g.addGradient(0, g.emit('put_channels', { from: g.attrs.from, channels }, [g.outputGradient(0)], [])[0]!)
   },
   samples: (image) => [{ attrs: { from: 0, count: 1 }, ins: [image] }],
   flops: () => 0,

@@ -33,13 +33,13 @@ export const convFields = {
 type Fields = typeof convFields
 type Attrs = AttrsOf<Fields>
 
-/** Windows along H and along W, whose size is the weight's. */
+/** Returns the windows along H and W; their size is that of the weight. */
 export const windowsOf = (a: Attrs, w: Sizes): readonly [Window, Window] => [
   { kernel: w[2]!, stride: a.strideH, padLow: a.padTop, padHigh: a.padBottom, dilation: a.dilationH, ceil: false },
   { kernel: w[3]!, stride: a.strideW, padLow: a.padLeft, padHigh: a.padRight, dilation: a.dilationW, ceil: false },
 ]
 
-/** Access through such windows, with the weight at any operand. */
+/** The access map of these windows; the weight may be any operand. */
 export const through =
   (seen: typeof window) =>
   (weight: (s: CallShapes) => Sizes) =>
@@ -48,7 +48,7 @@ export const through =
     return { B: same, C: all, H: h!, W: w! }
   }
 
-/** y's shape from x and w. */
+/** Returns y's shape from x and w. */
 const convolve = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
   const channels = x[1]! / a.groups
   return checked(
@@ -64,7 +64,7 @@ const convolve = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
           : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
             `allowed: [${w[0]},${channels},${w[2]},${w[3]}]`,
     ],
-    // Padding stays below the window's reach, so that every window sees a pixel of the image.
+    // Padding is less than the window's reach, so every window covers a pixel of the image.
     () => windowsFit(x, w[0]!, windowsOf(a, w), (v) => v.dilation * (v.kernel - 1)),
   )
 }
@@ -83,7 +83,7 @@ export const [conv2d, conv2dBwdData, conv2dBwdWeights] = product({
   gradient: () => wholeChannels,
   apply: convolve,
   biases: (_, w) => w[0]!,
-  // Every output element meets C/groups * kH * kW weights.
+  // Each output element reads C/groups * kH * kW weights.
   multiplyAdds: (_, w, y) => elements(y) * (elements(w) / (w?.[0] ?? 1)),
   copies: 9,
   laid: true,
@@ -103,9 +103,14 @@ export const conv2dRelu = defineOp({
   outs: conv2d.outs as OperandDef<typeof reluFields>[],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => conv2d.shape(a, ins, [])),
   backward: (g) => {
-    if (!g.ins.some((_, i) => g.wants(i))) return
+    if (!g.ins.some((_, i) => g.needsGradient(i))) return
     const { slope, ...attrs } = g.attrs
-    productGradients('conv2d', g, attrs, g.emit('relu_bwd', { slope }, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!)
+    productGradients(
+      'conv2d',
+      g,
+      attrs,
+      g.emit('relu_bwd', { slope }, [g.outs[0]!, g.outputGradient(0)], [g.shape(g.outs[0]!)])[0]!,
+    )
   },
   flops: (a, s) => conv2d.flops(a, s) + elements(s.outs[0]),
   workspace: weightCopy,

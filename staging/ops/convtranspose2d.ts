@@ -1,6 +1,6 @@
-// Transposed convolution: a convolution with the same weights makes x of y. Weights are [C, O/groups, kH, kW], PyTorch's
+// Transposed convolution: the transpose of the convolution with the same weights, which maps y to x. Weights are [C, O/groups, kH, kW], PyTorch's
 // order. Forward, data gradient, weight and bias gradient. A slice of T output rows needs T/stride + (reach - 2)/stride + 1 rows of x. Each tile
-// computes its rows of y alone, so the rest of a window is another tile's. Worked example, kernel 4, stride 2, padding 1: rows [4,8) need x [1,5).
+// computes only its rows of y; other tiles compute the other rows of a window. Worked example, kernel 4, stride 2, padding 1: rows [4,8) need x [1,5).
 import { type AttrsOf, pointwise, shapeText, type Shapes, type Sizes, transposed, wholeChannels } from './op'
 import { convFields, through, windowsOf } from './conv2d'
 import { product } from './product'
@@ -23,7 +23,7 @@ const axesOf = (a: Attrs, w: Sizes): readonly [Axis, Axis] => {
 const outputExtent = (extent: number, x: Axis): number =>
   (extent - 1) * x.stride - x.padLow - x.padHigh + x.dilation * (x.kernel - 1) + 1 + x.outputPad
 
-/** Padding stays below the window's reach, so that every row of x reaches y. */
+/** Padding is less than the window's reach, so every row of x contributes to y. */
 const axisChecks = (dim: string, extent: number, x: Axis): readonly (() => string | undefined)[] => [
   ...windowChecks(dim, x, x.dilation * (x.kernel - 1)),
   expectRange(`output padding in ${dim}`, x.outputPad, 0, Math.max(x.stride, x.dilation) - 1),
@@ -33,7 +33,7 @@ const axisChecks = (dim: string, extent: number, x: Axis): readonly (() => strin
       : `the padding removes all ${outputExtent(extent, x) + x.padLow + x.padHigh} rows in ${dim}; use less padding`,
 ]
 
-/** y's shape from x and w. */
+/** Returns y's shape from x and w. */
 const spread = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
   const [rows, columns] = axesOf(a, w)
   return checked(
@@ -62,13 +62,13 @@ export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights
     'dw and db merge by sum over tiles',
   ],
   fields,
-  // The side of x sees the windows that meet a range of y.
+  // The access to x: all windows that overlap a range of y.
   image: through(transposed),
   own: () => pointwise,
   gradient: () => wholeChannels,
   apply: spread,
   biases: (a, w) => w[1]! * a.groups,
-  // Every element of x meets O/groups * kH * kW weights.
+  // Each element of x is multiplied by O/groups * kH * kW weights.
   multiplyAdds: (x, w) => elements(x) * (elements(w) / (w?.[0] ?? 1)),
   copies: 9,
   laid: true,

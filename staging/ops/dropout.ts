@@ -1,12 +1,12 @@
 // Dropout. The mask is drawn from Philox by seed, step, `key` and global element index: the same under any tiling,
-// recompute or swap, so the backward draws it again and nothing is saved.
+// recompute or swap, so the backward draws the same mask and no mask is saved.
 import { type CallShapes, data, defineOp } from './op'
 import { checked, expectRank, firstOut, legal, perElement, gradientBy } from './rules'
 
 const fields = { p: 'float', key: 'int' } as const
 const limits = { p: { least: 0, below: 1 }, key: { least: 0, most: 0xffffffff } } as const
 
-/** An operator that drops at random, and its gradient, which draws the same again. */
+/** Returns an operator that drops elements at random, and its gradient, which draws the same mask. */
 export const dropping = (
   kind: string,
   wires: readonly [number, number],

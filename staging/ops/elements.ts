@@ -1,6 +1,6 @@
 // The stored types of the operands of a call. In: an operator's entry, and the 16-bit type of the call, or undefined. Out: the element type of each
 // operand. The call computes, sums and keeps its parameters in the graph's float type. Invariant: one
-// type gives all of a call's types, so a planner's machine and the reader of a tape agree. The layout of a weight tells its type. Worked example, a
+// type determines all types of a call, so planner and tape reader agree. The layout of a weight determines its type. Worked example, a
 // bf16 `conv2d(x, w, b) -> y`: x bf16, w and b real, y bf16; laid out, w is bf16 too.
 import { type Half, inputDef, isHalf, type OpDef, type OperandDef } from './op'
 
@@ -15,7 +15,7 @@ import { type Half, inputDef, isHalf, type OpDef, type OperandDef } from './op'
  */
 export type Element = 'real' | 'i32' | 'any' | 'either' | Half | 'u8' | 'weight' | 'laid'
 
-/** Parameters, statistics and sums over tiles stay in the float type. */
+/** Returns the element type of an operand. Parameters, statistics and sums over tiles have the float type. */
 export const elementOf = (d: OpDef, o: OperandDef): Element => {
   if (o.dtype) return o.dtype
   if (o.laid) return o.laid === 'is' ? 'laid' : 'weight'
@@ -23,7 +23,7 @@ export const elementOf = (d: OpDef, o: OperandDef): Element => {
   return d.half === 'may' ? 'either' : d.half
 }
 
-/** In a call on halves, or on none, and whose weight comes laid out, or does not. */
+/** The 16-bit type of a call's activations, if they have one, and true if its weight is laid out. */
 export const storedAs = (d: OpDef, o: OperandDef, half: Half | undefined, laid = false): 'real' | 'i32' | Half | 'u8' => {
   const element = elementOf(d, o)
   if (element === 'i32' || element === 'u8' || isHalf(element)) return element
@@ -31,6 +31,6 @@ export const storedAs = (d: OpDef, o: OperandDef, half: Half | undefined, laid =
   return half === undefined || float ? 'real' : half
 }
 
-/** Those of an op's or a call's operands, in order. */
+/** Returns the element types of the operands of an op or a call, in order. */
 export const inputElements = (d: OpDef, count: number): readonly Element[] =>
   Array.from({ length: count }, (_, i) => elementOf(d, inputDef(d, i)))

@@ -1,5 +1,5 @@
 // Bytes of pixels to numbers: fed bytes stay bytes until here. In: a fed value of bytes. Out: (x/255 − mean)/std, channel by channel, in the float
-// type or in 16 bits, with the roundings of PyTorch's x.float() / 255 and the rest. It has no gradient: nothing needs that of an image. Worked example:
+// type or in 16 bits, with the same roundings as PyTorch's x.float() / 255 and the normalisation after it. It has no gradient, because no op needs that of an image. Worked example:
 // byte 255, mean 0.5 and deviation 0.25 give 2.
 import type { Shape } from '../core/box'
 import { attrsListed, data, defineOp } from './op'

@@ -60,17 +60,17 @@ export const groupNormStats = defineOp({
   workspace: partialSums(2),
 })
 
-/** The gradients of scale and shift are by-products of the sums over each image. */
+/** The sums over each image also give the gradients of scale and shift. */
 const applyBackward = (g: GradContext<typeof fields>): void => {
   const [x, stats, gamma, beta] = g.ins
-  const dy = g.dOut(0)
+  const dy = g.outputGradient(0)
   const affine = gamma !== undefined && beta !== undefined ? [g.shape(gamma), g.shape(beta)] : []
   const [sums, dgamma, dbeta] = g.emit('group_norm_bwd_reduce', g.attrs, [x!, dy, stats!], [sumsOf(g.shape(x!)), ...affine])
-  if (dgamma !== undefined && g.wants(2)) g.give(2, dgamma)
-  if (dbeta !== undefined && g.wants(3)) g.give(3, dbeta)
-  if (!g.wants(0)) return
+  if (dgamma !== undefined && g.needsGradient(2)) g.addGradient(2, dgamma)
+  if (dbeta !== undefined && g.needsGradient(3)) g.addGradient(3, dbeta)
+  if (!g.needsGradient(0)) return
   const scale = gamma === undefined ? [] : [gamma]
-  g.give(0, g.emit('group_norm_bwd_data', g.attrs, [x!, dy, stats!, sums!, ...scale], [g.shape(x!)])[0]!)
+  g.addGradient(0, g.emit('group_norm_bwd_data', g.attrs, [x!, dy, stats!, sums!, ...scale], [g.shape(x!)])[0]!)
 }
 
 export const groupNormApply = defineOp({

@@ -1,6 +1,6 @@
 // Batch norm (and the rectifier after it; slope 1: none) of values side by side along C, without joining them first: the growing input of a dense
-// block is read in place and never copied. The statistics of the parts are made once and joined; in the backward, the gradient of the parts is added
-// onto that of the next layer's.
+// block is read in place and never copied. The statistics of each part are computed once and joined. The backward adds the gradient
+// of the parts to that of the next layer.
 import { countFits, rectifiedFields as fields, rectifiedLimits as limits, stats } from './batchnorm'
 import { defineOp, perChannel, perChannelSum, pixels, type Sizes } from './op'
 import { agreeBut, checked, elements, expectRange, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
@@ -49,24 +49,24 @@ export const joinedNorm = defineOp({
   shape: (a, [, , , ...parts]) => checked(fits(a, parts), () => legal(joinedShape(parts))),
   backward: (g) => {
     const [statistics, gamma, beta, ...parts] = g.ins
-    const dy = g.dOut(0)
+    const dy = g.outputGradient(0)
     const [dgamma, dbeta] = g.emit(
       'joined_norm_bwd_reduce',
       g.attrs,
       [dy, statistics!, gamma!, beta!, ...parts],
       [g.shape(gamma!), g.shape(beta!)],
     )
-    g.give(1, dgamma!)
-    g.give(2, dbeta!)
-    if (!parts.some((_, i) => g.wants(3 + i))) return
-    const onto = g.takeJoined(3)
+    g.addGradient(1, dgamma!)
+    g.addGradient(2, dbeta!)
+    if (!parts.some((_, i) => g.needsGradient(3 + i))) return
+    const onto = g.earlierJoinedGradient(3)
     const dx = g.emit(
       'joined_norm_bwd_data',
       { ...g.attrs, onto: onto.length },
       [dy, statistics!, gamma!, beta!, dgamma!, dbeta!, ...onto, ...parts],
       [g.shape(dy)],
     )[0]!
-    g.giveJoined(3, dx)
+    g.addJoinedGradient(3, dx)
   },
   flops: perElement(5, firstOut),
 })

@@ -1,4 +1,4 @@
-// Learning rates that fall towards the input. In: the parameters of a network in forward order. Out: the number of blocks behind each. Invariant: a
+// Learning rates that fall towards the input. In: the parameters of a network in forward order. Out: the number of blocks after each. Invariant: a
 // block has one depth; the last block has 0. The block of a name is its beginning up to the first part that is a number, or else that ends in
 // digits, or else its first part. Norms belong to the block before them.
 // Worked example: conv1.weight, bn1.weight, layer1.0.conv1.weight, layer1.1.conv1.weight, fc.weight have depths 3, 3, 2, 1, 0.
@@ -15,7 +15,7 @@ const blockOf = (name: string): string => {
   return parts.slice(0, (ends ?? 0) + 1).join('.')
 }
 
-/** The number of blocks behind each parameter, by its name. */
+/** Returns the number of blocks after each parameter, by its name. */
 export const depthsOf = (parameters: readonly NamedParameter[]): ReadonlyMap<string, number> => {
   const names = parameters.map(({ name }) => blockOf(name))
   const isBlock = (block: string): boolean => parameters.some((p, i) => p.isMatrix && names[i] === block)

@@ -1,5 +1,5 @@
-// Layer normalisation over the channels of each pixel, as ConvNeXt has it: PyTorch's LayerNorm of channels-last values. A pixel's
-// mean and variance are made again in the backward, from the channels that it reads anyhow: nothing is kept but x.
+// Layer normalisation over the channels of each pixel, as ConvNeXt has it: PyTorch's LayerNorm of channels-last values. The
+// backward computes a pixel's mean and variance again from the channels of x, which it reads in any case: only x is kept.
 import { data, defineOp, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
@@ -22,13 +22,13 @@ export const layerNorm = defineOp({
   shape: (_, [x]) => fits(x!, x!, [x!]),
   backward: (g) => {
     const [x, gamma] = g.ins
-    const dy = g.dOut(0)
-    if (g.wants(1) || g.wants(2)) {
+    const dy = g.outputGradient(0)
+    if (g.needsGradient(1) || g.needsGradient(2)) {
       const [dgamma, dbeta] = g.emit('layer_norm_bwd_weights', g.attrs, [x!, dy], [g.shape(gamma!), g.shape(gamma!)])
-      if (g.wants(1)) g.give(1, dgamma!)
-      if (g.wants(2)) g.give(2, dbeta!)
+      if (g.needsGradient(1)) g.addGradient(1, dgamma!)
+      if (g.needsGradient(2)) g.addGradient(2, dbeta!)
     }
-    if (g.wants(0)) g.give(0, g.emit('layer_norm_bwd_data', g.attrs, [x!, dy, gamma!], [g.shape(x!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('layer_norm_bwd_data', g.attrs, [x!, dy, gamma!], [g.shape(x!)])[0]!)
   },
   samples: (x) => [[[x[1]]], []].map((beta) => ({ attrs: { eps: 1e-5 }, ins: [x, [x[1]], ...beta] })),
   flops: perElement(8, firstOut),

@@ -1,6 +1,6 @@
-// A convolution's weight as its kernels take it: channels innermost, as activations lie, and 16 bits where activations have them. A device whose
-// kernels take weights so lays each out in every call, tile and recompute; laid out once a step, by `lay_out`, it is a value that they read.
-// No network names it: it comes from the planner, where memory allows (planner/laying.ts).
+// `lay_out` stores a convolution's weight as kernels read it: channels innermost, as in activations, and in the 16-bit type of activations if they
+// have one. Without it, each call, tile and recomputation lays the weight out again; with it, they read one value that is computed once a step.
+// It is not a layer of a network: the planner inserts it if memory allows (planner/laying.ts).
 // Worked example, w [64,32,3,3] in a bf16 step: laid is [64,32,3,3] of bf16, 32 channels side by side at each of 9 places.
 import { asInput0, defineOp } from './op'
 import { checked, expectRank, firstOut, legal, perElement } from './rules'

@@ -4,7 +4,7 @@ import { all, type AccessMap, type CallShapes, same } from './op'
 import { product } from './product'
 import { checked, elements, expectRank, expectShape, legal } from './rules'
 
-/** A flat value has nothing to cut along H and W. */
+/** A flat value cannot be tiled along H and W. */
 const perPixel = (_: unknown, s: CallShapes): AccessMap => {
   const across = elements(s.ins[0]!.slice(2)) > 1 ? same : all
   return { B: same, C: all, H: across, W: across }
@@ -24,7 +24,7 @@ export const [linear, linearBwdData, linearBwdWeights] = product({
       legal([x[0]!, w[0]!, x[2]!, x[3]!]),
     ),
   biases: (_, w) => w[0]!,
-  // Every output meets the weights of one channel.
+  // Each output reads the weights of one output channel.
   multiplyAdds: (_, w, y) => elements(y) * (w?.[1] ?? 0),
   copies: 1,
 })

@@ -1,6 +1,6 @@
 // Losses: a sum over the tiles into one number, and its gradient, which reads the loss's operands and no dy (the loss's own gradient is 1). `count`
 // is that of the whole value, so a tile contributes its share of the mean; `weight` multiplies value and gradient. A loss per element compares with a
-// target or, without one, with `constant` everywhere. It is an entry of a table; the DSL's constructors (dsl/training.ts), the command line's flags,
+// target or, without one, with `constant`. Each is an entry of a table. The DSL's constructors (dsl/training.ts), the command line's flags,
 // operators, kernels and the cases of tests follow from it. Its arithmetic is in native/ops/loss.hpp, once for all devices.
 import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -45,7 +45,7 @@ const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum',
 const gradientOf =
   (kind: string) =>
   <F extends Fields>(g: GradContext<F>): void => {
-    if (g.wants(0)) g.give(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
   }
 
 const labelsOf = (x: Sizes): Sizes => [x[0]!, 1, x[2]!, x[3]!]
@@ -63,11 +63,11 @@ const factorsFit = (given: Sizes | undefined, x: Sizes) => (): string | undefine
   given && expectShape('the factors', given, labelsOf(x))()
 
 const labels: OperandDef = { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' }
-/** The number of counted labels, as the remainder by 4096 and the multiples of 4096: floats add up those of all tiles without rounding. */
+/** The number of counted labels, as remainder and quotient by 4096: float sums of both over all tiles are exact. */
 const countedLabels: OperandDef = { name: 'counted', role: 'whole', dims: [2] }
 const ignoreIndex = { least: -(2 ** 31) + 1, most: 2 ** 31 - 1 } as const
 
-/** If no label is ignored, and for pixels outside of a mask: below all legal values, and no class. */
+/** The ignored label of losses without `ignoreIndex`, and of pixels outside of a mask. It is below all legal labels. */
 const NONE_IGNORED = -(2 ** 31)
 const mayIgnore = { ...ignoreIndex, least: NONE_IGNORED } as const
 
@@ -103,10 +103,10 @@ export const countClasses = defineOp({
   workspace: (a) => 512 * a.classes,
 })
 
-/** The attribute of a loss's op for the weights of classes. */
+/** The attributes of a loss's op with the weights of classes. */
 const CLASS_WEIGHT = 'classWeight'
 const classWeights = { [CLASS_WEIGHT]: { least: 0 } } as const
-/** None, or one for each class, not all of them 0. */
+/** Checks the class weights: none, or one for each class, and not all 0. */
 const weightsFit = (a: AnyAttrs, classes: number) => (): string | undefined => {
   const weights = attrsListed(CLASS_WEIGHT, a)
   if (weights.length === 0) return undefined
@@ -130,7 +130,7 @@ export const weighClasses = defineOp({
   flops: perElement(2, firstIn),
 })
 
-/** Divided by a number that is known, or by one that is made of the labels. */
+/** The divisor of the mean: a constant, or computed from the labels. */
 interface ClassLoss {
   readonly kind: string
   readonly wires: readonly [number, number]
@@ -277,7 +277,7 @@ export const labelNumbers = defineOp({
 
 // ---------------------------------------------------------------- dice
 
-/** For each class: the prediction at its labels, the prediction in all, the number of its labels. */
+/** For each class: the sum of predictions at its labels, the sum of all predictions, and the number of its labels. */
 const classSums: OperandDef = { name: 'sums', role: 'whole', dims: [3, 'C'] }
 const diceFields = { smooth: 'float', weight: 'float' } as const
 const diceLimits = { smooth: { least: 0 } } as const
@@ -296,7 +296,8 @@ export const diceSums = defineOp({
     checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!))], () => legal([3, x![1]!])),
   backward: (g) => {
     const [x, given] = g.ins
-    if (g.wants(0)) g.give(0, g.emit('dice_sums_bwd', g.attrs, [x!, given!, g.dOut(0)], [g.shape(x!)])[0]!)
+    if (g.needsGradient(0))
+      g.addGradient(0, g.emit('dice_sums_bwd', g.attrs, [x!, given!, g.outputGradient(0)], [g.shape(x!)])[0]!)
   },
   flops: perElement(15, firstIn),
   workspace: partialSums(3),
@@ -349,32 +350,32 @@ export const diceBwd = defineOp({
 // ---------------------------------------------------------------- the table
 
 export interface LossEntry {
-  /** The operator; its gradient is called after it. */
+  /** The operator. The kind of its gradient is derived from this name. */
   readonly op: string
-  /** For users. */
+  /** The description for users. */
   readonly about: string
   readonly options: Choices
-  /** Class labels, one for each pixel; else the target is like the output. */
+  /** True if the target is a class label for each pixel. Otherwise it has the output's shape. */
   readonly labels?: true
-  /** The target has shares of the classes of each pixel. */
+  /** True if the target has a share for each class of each pixel. */
   readonly shares?: true
-  /** For the output's sigmoid: with one channel, above zero is yes and the rest no. */
+  /** True if the output is a logit: with one channel, values above zero are class 1, all others class 0. */
   readonly logits?: true
-  /** The operator with ignored labels, which also reads the result of `count_labels`. */
+  /** The operator for ignored labels. It also reads the result of `count_labels`. */
   readonly counted?: string
-  /** The operator with class weights or smoothed labels, which also reads the result of `weigh_classes`. */
+  /** The operator for class weights or smoothed labels. It also reads the result of `weigh_classes`. */
   readonly weighed?: string
-  /** The operator that sums the terms of the loss, if it is no sum over pixels itself. */
+  /** For a loss that is not a sum over pixels: the operator that sums its terms. */
   readonly summed?: string
-  /** For a function of |x − t|: then the target's gradient is that of x with the two exchanged. Otherwise the target has none. */
+  /** True for a function of |x − t|: the target's gradient is that of x with x and t exchanged. Other losses have no gradient of the target. */
   readonly symmetric?: true
 }
 
-/** One that compares element by element. */
+/** A loss that compares element by element. */
 interface ElementLoss extends LossEntry {
   /** Wire numbers of the loss and of its gradient. */
   readonly wires: readonly [number, number]
-  /** The value for an element x and its target t, and the slope along x. */
+  /** The value for an element x and its target t, and the derivative with respect to x. */
   readonly value: string
   readonly slope: string
   /** Operations for each element. */
@@ -440,7 +441,7 @@ export const LOSSES = {
 export type LossName = keyof typeof LOSSES
 export const lossNames = Object.keys(LOSSES) as readonly LossName[]
 
-/** A name alone is the loss with its defaults. */
+/** A loss by its name, with default options, or with options. */
 export type LossOf<K extends LossName> = { readonly kind: K } & Chosen<(typeof LOSSES)[K]['options']>
 /** An op of a loss: its kind, its attributes, and its operands: the output, the target, or the result of a call before it. */
 export interface LossCall {
@@ -460,7 +461,7 @@ export interface OwnLoss {
   /** The value whose mean is the loss. */
   readonly of: Read
 }
-/** A loss that is no sum: one of the table, by its name or with options, or one of one's own. */
+/** A loss that is not a sum of losses: a loss of the table, or the user's own. */
 export type PlainLoss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName] | OwnLoss
 /**
  * The weighted sum of losses that `sumOf` creates.
@@ -482,24 +483,24 @@ const isOwn = (l: PlainLoss): l is OwnLoss => typeof l === 'object' && l.kind ==
 export const lossName = (l: PlainLoss): LossName | 'own' => (typeof l === 'string' ? l : l.kind)
 /** The parts of a sum. */
 export const partsOf = (l: Loss): LossSum['parts'] => (typeof l === 'object' && l.kind === 'sum' ? l.parts : [[1, l]])
-/** For people: `cross-entropy + 0.5*dice`. */
+/** Returns the text for users: `cross-entropy + 0.5*dice`. */
 export const lossText = (l: Loss): string =>
   partsOf(l)
     .map(([weight, part]) => (weight === 1 ? lossName(part) : `${weight}*${lossName(part)}`))
     .join(' + ')
-/** One loss, where it is one as it is. */
+/** Returns the single loss, if there is only one and its weight is 1. */
 export const sumOfParts = (parts: LossSum['parts']): Loss =>
   parts.length === 1 && parts[0]![0] === 1 ? parts[0]![1] : { kind: 'sum', parts }
-/** A loss with options, given or not. */
+/** Returns a loss with its options as a record. */
 export const lossMade = <L extends PlainLoss>(kind: LossName, given: object): L =>
   ({ kind, ...withDefaults(LOSSES[kind].options, given) }) as unknown as L
-/** The same, which is its name where it has no options. */
+/** Returns the short form: the name alone if there are no options. */
 export const lossWith = (kind: LossName, given: object): PlainLoss => {
   const made = lossMade(kind, given)
   return Object.keys(made).length === 1 ? (kind as PlainLoss) : made
 }
 
-/** An op of a graph, as far as losses go. */
+/** The part of a graph's op that this file reads. */
 interface LossOp {
   readonly kind: string
   readonly attrs: AnyAttrs
@@ -512,20 +513,20 @@ interface LossGraph {
   readonly ops: readonly LossOp[]
   readonly values: readonly { readonly role: string }[]
 }
-/** The final step of a loss of one's own. */
+/** The last op of the user's own loss: the mean. */
 const OWN_MEAN = 'mean'
 
-/** The label that an op ignores, if it does. */
+/** Returns the label that an op ignores, if it ignores one. */
 export const ignoredIn = ({ ignoreIndex: ignored }: AnyAttrs): number | undefined =>
   ignored === NONE_IGNORED ? undefined : ignored
 
 const CASTS: readonly string[] = castOps.map((d) => d.kind)
-/** Ops of a mask, which is no part of the loss. */
+/** Kinds of ops that apply a mask. They are not part of the loss. */
 const MASKS = ['bn_stats', maskFactors.kind]
 /** In written order, at any later place. */
 const asWritten = (ops: readonly LossOp[]): readonly LossOp[] => [...ops].sort((a, b) => a.outs[0]! - b.outs[0]!)
 
-/** A loss of one's own, by the ops of its layer; undefined where the mean is of the output itself. */
+/** Returns the user's own loss from the ops of its layer. Undefined if the mean is of the output itself. */
 const ownBy = (ops: readonly LossOp[], isTarget: (value: number) => boolean, op: LossOp): OwnLoss | undefined => {
   const own = ops.filter((o) => o.layer === op.layer && o.phase === 'forward')
   const factors = own.filter((o) => o.kind === maskFactors.kind).flatMap((o) => o.outs)
@@ -540,7 +541,7 @@ const ownBy = (ops: readonly LossOp[], isTarget: (value: number) => boolean, op:
   return calls.length === 0 ? undefined : { kind: 'own', calls, of: readOf(op.ins[0]!) }
 }
 
-/** A loss of the table, from its op and the ops that make its operands. */
+/** Returns a loss of the table from its op and the ops that compute its operands. */
 const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
   const kind = lossNames.find((name) => {
     const e: LossEntry = LOSSES[name]
@@ -560,7 +561,7 @@ const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
   })
 }
 
-/** The loss on a graph's output; undefined if there is none. */
+/** Returns the loss on a graph's output, or undefined if there is none. */
 export const lossBy = ({ ops, values }: LossGraph): Loss | undefined => {
   const isTarget = (value: number): boolean => values[value]!.role === 'target'
   const plainBy = (o: LossOp): PlainLoss | undefined =>
@@ -608,14 +609,14 @@ const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
   )
 }
 
-/** The target of a loss. */
+/** Returns the kind of target of a loss, in words. */
 const comparesWith = (e: LossEntry): string => (e.labels ? 'class labels' : e.shares ? 'shares of classes' : 'numbers')
 
-/** Returns true for Dice beside a loss with a sigmoid: with one channel both take labels of 0 and 1. */
+/** Returns true for Dice together with a loss on logits: with one channel, both accept labels of 0 and 1. */
 const isOfMarks = (entries: readonly LossEntry[]): boolean =>
   entries.some((e) => e.logits) && entries.some((e) => e.summed) && entries.every((e) => e.logits || e.summed)
 
-/** Its parts compare with one target. */
+/** Returns the entry of a sum of losses, or an error if its parts need different kinds of targets. */
 const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
   const name = 'a sum of losses'
   if (!Array.isArray(parts) || parts.length === 0) return notLegal(name, `it is of ${JSON.stringify(parts)}`, 'one part or more')
@@ -657,13 +658,13 @@ const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
   )
 }
 
-/** The entry of a loss that may come from outside. */
+/** Returns the entry of a loss. The loss may be unchecked user input. */
 export const lossEntry = (l: Loss): Either<GraphError, LossEntry> => {
   if (Array.isArray(l)) return notLegal('loss', 'it is a list', 'one loss, or sumOf(...) of several')
   return typeof l === 'object' && l.kind === 'sum' ? sumEntry(l) : plainEntry(l)
 }
 
-/** Returns true if an own part reads a target, which a number cannot be. */
+/** Returns true if one of the user's own parts reads a target. Then the target cannot be a constant. */
 export const readsTarget = (l: Loss): boolean =>
   partsOf(l).some(([, p]) => isOwn(p) && [p.of, ...p.calls.flatMap((c) => c.reads)].includes('target'))
 
@@ -675,13 +676,13 @@ export interface LossPlace {
   readonly isMasked: boolean
 }
 
-/** The factors of pixels, behind `before` calls; the last one gives them. */
+/** Returns the calls that compute the factors of pixels, after `before` other calls. The last call returns the factors. */
 const factorCalls = (before: number): readonly LossCall[] => [
   { op: 'bn_stats', attrs: {}, reads: ['mask'] },
   { op: maskFactors.kind, attrs: {}, reads: ['mask', before] },
 ]
 
-/** The calls of a loss that is no sum, times a weight; the last one gives the loss. */
+/** Returns the calls of a single loss with a weight. The last call returns the loss. */
 const callsOf = (
   l: PlainLoss,
   { output, isMasked }: LossPlace,
@@ -733,7 +734,7 @@ const callsOf = (
     : [...numbers, { op: e.op, attrs, reads: ['output', target] }]
 }
 
-/** The calls of each part of a loss, times a weight, and the name of the part if there are several. */
+/** Returns the calls of each part of a loss with its weight, and the part's name if there are several. */
 export const lossCalls = (
   l: Loss,
   place: LossPlace,
@@ -781,12 +782,12 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
       outs: [loss],
       what: `weight/count·Σ f, f = ${e.value}, t the target or, without one, the constant; with factors \`[B,1,H,W]\`, each f is multiplied by its pixel's${e.symmetric ? '' : '; the target has no gradient'}; sum`,
       shape: (a, ins) => compared(a.count!, ins, [1]),
-      /** The target may be computed, too: trained values may be on either side. */
+      /** The gradient of a computed target: trained values may be on both sides. */
       backward: (g) => {
         gradientOf(backwardKind)(g)
         const [x, target, ...factors] = g.ins
-        if (target !== undefined && e.symmetric && g.wants(1))
-          g.give(1, g.emit(backwardKind, g.attrs, [target, x!, ...factors], [g.shape(target)])[0]!)
+        if (target !== undefined && e.symmetric && g.needsGradient(1))
+          g.addGradient(1, g.emit(backwardKind, g.attrs, [target, x!, ...factors], [g.shape(target)])[0]!)
       },
       samples: (image) =>
         trials(e.options).flatMap((options) => [

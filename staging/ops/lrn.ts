@@ -1,5 +1,5 @@
 // Local response normalisation across channels, PyTorch's: y = x / (k + alpha/size * Σ x² over `size` channels)^beta, where
-// channel c sums channels [c - size/2, c - size/2 + size) as far as there are any. Needs all channels of a pixel.
+// channel c sums the channels of [c - size/2, c - size/2 + size) that exist. Needs all channels of a pixel.
 import { type AttrsOf, defineOp, pixels } from './op'
 import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
@@ -7,7 +7,7 @@ const fields = { size: 'int', alpha: 'float', beta: 'float', k: 'float' } as con
 type Attrs = AttrsOf<typeof fields>
 
 const limits = { size: { least: 1, most: 2 ** 30 }, alpha: { least: 0 }, beta: { least: 0 } } as const
-/** Not all of a divisor may vanish. */
+/** The divisor must not be zero. */
 const sound = (a: Attrs) => (): string | undefined => (a.k > 0 ? undefined : `k is ${a.k}; allowed: more than 0`)
 
 export const lrn = defineOp({
@@ -36,6 +36,6 @@ export const lrnBwd = defineOp({
   shape: (a, [x, dy]) =>
     checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), sound(a)], () => legal(x!)),
   flops: (a, s) => (4 * a.size + 40) * elements(s.ins[1]),
-  // For each of up to 64 threads, a pixel's divisors and shares.
+  // For each of up to 64 threads: the divisors of a pixel, and its terms of the gradient.
   workspace: (_, s) => 64 * 2 * 8 * (s.ins[0]?.[1] ?? 1),
 })

@@ -6,7 +6,7 @@ import { asInput0, data, defineOp, type OperandDef, perChannel } from './op'
 import { countFits, stats } from './batchnorm'
 import { checked, expectRank, firstIn, firstOut, legal, perElement } from './rules'
 
-/** `bn_stats` of the mask: its mean is the share of pixels inside. */
+/** The operand with `bn_stats` of the mask. Its mean is the share of pixels inside. */
 const mask: OperandDef = { name: 'mask', role: 'whole', dims: [4, 1] }
 const counted = { count: 'int' } as const
 const atLeastOne = { count: { least: 1 } } as const
@@ -61,13 +61,13 @@ export const bnMaskedApply = defineOp({
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), countFits(a.count, x!)], () => legal(x!)),
   backward: (g) => {
     const [x, statistics, gamma, beta, inside] = g.ins
-    const dy = g.dOut(0)
+    const dy = g.outputGradient(0)
     const sums = g.emit('bn_bwd_reduce', g.attrs, [x!, dy, statistics!], [g.shape(gamma!), g.shape(beta!)])
-    g.give(2, sums[0]!)
-    g.give(3, sums[1]!)
-    if (!g.wants(0)) return
+    g.addGradient(2, sums[0]!)
+    g.addGradient(3, sums[1]!)
+    if (!g.needsGradient(0)) return
     const totals = g.emit('masked_sums', { count: g.attrs.count }, [...sums, inside!], [g.shape(gamma!), g.shape(beta!)])
-    g.give(0, g.emit('bn_bwd_data', g.attrs, [x!, dy, statistics!, gamma!, ...totals], [g.shape(x!)])[0]!)
+    g.addGradient(0, g.emit('bn_bwd_data', g.attrs, [x!, dy, statistics!, gamma!, ...totals], [g.shape(x!)])[0]!)
   },
   flops: perElement(4, firstOut),
 })

@@ -58,7 +58,8 @@ export const maskFill = defineOp({
     checked([expectRank('the input', x!, 4), () => expectShape('the mask', given!, ofPixels(x!))()], () => legal(x!)),
   backward: (g) => {
     const [x, inside] = g.ins
-    if (g.wants(0)) g.give(0, g.emit('multiply_bwd_data', { over: 2 }, [g.dOut(0), inside!], [g.shape(x!)])[0]!)
+    if (g.needsGradient(0))
+      g.addGradient(0, g.emit('multiply_bwd_data', { over: 2 }, [g.outputGradient(0), inside!], [g.shape(x!)])[0]!)
   },
   samples: (image) => [{ attrs: { value: -3e38 }, ins: [image, ofPixels(image)] }],
   flops: perElement(1, firstOut),

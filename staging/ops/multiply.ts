@@ -17,7 +17,7 @@ import {
 } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-/** The repetition of the second factor's values: 0 one for each element, 1 one for all pixels of a channel, 2 one for all channels of a pixel. */
+/** The broadcast of the second factor: 0 a value for each element, 1 a value for each channel, 2 a value for each pixel. */
 const fields = { over: 'int' } as const
 const limits = { over: { least: 0, most: 2 } } as const
 type Attrs = AttrsOf<typeof fields>
@@ -33,14 +33,14 @@ const scaled = (_: unknown, [x]: readonly Sizes[]) => checked([expectRank('the i
 
 const multiplyBackward = (g: GradContext<typeof fields>): void => {
   const [x, s] = g.ins
-  const dy = g.dOut(0)
-  if (g.wants(0)) g.give(0, g.emit('multiply_bwd_data', g.attrs, [dy, s!], [g.shape(x!)])[0]!)
-  if (!g.wants(1)) return
+  const dy = g.outputGradient(0)
+  if (g.needsGradient(0)) g.addGradient(0, g.emit('multiply_bwd_data', g.attrs, [dy, s!], [g.shape(x!)])[0]!)
+  if (!g.needsGradient(1)) return
   const ds =
     g.attrs.over === 0
       ? g.emit('multiply_bwd_data', g.attrs, [dy, x!], [g.shape(s!)])
       : g.emit(g.attrs.over === 1 ? 'multiply_bwd_space' : 'multiply_bwd_channels', {}, [x!, dy], [g.shape(s!)])
-  g.give(1, ds[0]!)
+  g.addGradient(1, ds[0]!)
 }
 
 export const multiply = defineOp({
@@ -112,14 +112,15 @@ export const multiplyBwdChannels = gradientOfFactor(
   2,
   { B: same, C: reduce, H: same, W: same },
   'ds `[B,1,H,W]` = Σ x·dy over the channels of a pixel',
-  // A forward pass has it, too: the squares of an RMS norm.
+  // Forward passes also use it: the squares of an RMS norm.
   (g) => {
     for (const i of [0, 1])
-      if (g.wants(i)) g.give(i, g.emit('multiply', { over: 2 }, [g.ins[1 - i]!, g.dOut(0)], [g.shape(g.ins[i]!)])[0]!)
+      if (g.needsGradient(i))
+        g.addGradient(i, g.emit('multiply', { over: 2 }, [g.ins[1 - i]!, g.outputGradient(0)], [g.shape(g.ins[i]!)])[0]!)
   },
 )
 
-// ---------------------------------------------------------------- by a parameter
+// ---------------------------------------------------------------- times a parameter
 
 export const scale = defineOp({
   kind: 'scale',
@@ -134,8 +135,8 @@ export const scale = defineOp({
   shape: scaled,
   backward: (g) => {
     const [x, weights] = g.ins
-    if (g.wants(1)) g.give(1, g.emit('scale_bwd_weights', {}, [x!, g.dOut(0)], [g.shape(weights!)])[0]!)
-    if (g.wants(0)) g.give(0, g.emit('scale_bwd_data', {}, [g.dOut(0), weights!], [g.shape(x!)])[0]!)
+    if (g.needsGradient(1)) g.addGradient(1, g.emit('scale_bwd_weights', {}, [x!, g.outputGradient(0)], [g.shape(weights!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('scale_bwd_data', {}, [g.outputGradient(0), weights!], [g.shape(x!)])[0]!)
   },
   samples: (x) => [{ attrs: {}, ins: [x, [x[1]]] }],
   flops: perElement(1, firstOut),

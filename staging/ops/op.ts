@@ -22,16 +22,16 @@ export type AnyAttrs = Readonly<Record<string, number>>
 /** The attribute part of an entry. */
 export type AttrFields = Pick<OpDef, 'fields' | 'rest'>
 
-/** Those of an open list: `weight` names weight0, weight1, ... */
+/** Returns the attributes of an open list: `weight` gives weight0, weight1, ... */
 export const listedAttrs = (name: string, values: readonly number[]): AnyAttrs =>
   Object.fromEntries(mapped(values, (v, i) => [`${name}${i}`, v]))
-/** The same list of the attributes that hold it. */
+/** Returns the values of an open list of attributes. */
 export const attrsListed = (name: string, attrs: AnyAttrs): readonly number[] => {
   const values: number[] = []
   for (let v = attrs[`${name}0`]; v !== undefined; v = attrs[`${name}${values.length}`]) values.push(v)
   return values
 }
-/** In wire order: the fields, then those of the open lists, the first of each, the second of each, and so on. */
+/** Returns the attributes' names in wire order: the fields, then the first of each open list, the second of each, and so on. */
 export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] =>
   of.rest ? [...Object.keys(of.fields), ...restNames(of, attrs)] : Object.keys(of.fields)
 const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] => {
@@ -41,7 +41,7 @@ const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] => 
   return Array.from({ length: rows }, (_, i) => mapped(names, (name) => `${name}${i}`)).flat()
 }
 
-/** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
+/** The codec of attributes in a plan file: exactly these names, and integers for fields of type 'int'. */
 export const attrsCodec = onceFor((of: AttrFields): t.Type<AnyAttrs> => {
   const { fields } = of
   const isLegal = (name: string, v: unknown): boolean =>
@@ -54,7 +54,7 @@ export const attrsCodec = onceFor((of: AttrFields): t.Type<AnyAttrs> => {
   return new t.Type('Attrs', is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
 })
 
-/** The values that an attribute may have; any where there is no bound. */
+/** The limits on an attribute's value. An absent bound allows any number. */
 export interface Limit {
   readonly least?: number
   readonly most?: number
@@ -76,14 +76,14 @@ export const isWithin = (l: Limit, got: number): boolean =>
  * An operand's range along one dimension, from the op's iteration range there (paper 3, Listing 1):
  *  same    the iteration range itself (sigma 1, delta 0)
  *  window  [lo*stride - pad, (hi-1)*stride - pad + reach), clipped to the tensor (sigma = stride, delta = reach - stride)
- *  transposed  the rows whose windows meet the range: a window op seen from its image's side (sigma = 1 / stride); if
- *          there is none, the nearest one, so that no tile is without an operand
- *  resampled  the sources of an image of `to` pixels that is interpolated out of one of `from` (sigma = from / to)
- *  mirrored  the rows that are in a range of the image padded by its own reflection
+ *  transposed  the rows whose windows overlap the range: the transpose of `window` (sigma = 1 / stride); if there is none,
+ *          the nearest row, because each tile needs an operand
+ *  resampled  the source pixels of an image of `to` pixels, interpolated from an image of `from` (sigma = from / to)
+ *  mirrored  the source rows of a range of the image after reflection padding
  *  all     the whole extent, for any iteration range: the op is not FT-compatible in this dimension
  *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles merge into it
- *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
- *  shifted `access` in a band of rows (graph/bands.ts): iterations count from `from` of the whole, the operand from `at` of `whole`
+ *  inside  the operand has a range of its own, inside the iteration range (a sum of partial gradients)
+ *  shifted `access` in a band of rows (graph/bands.ts): iteration 0 is `from` of the whole, element 0 of the operand is `at` of `whole`
  */
 export type Access =
   | { readonly tag: 'same' | 'all' | 'reduce' | 'inside' }
@@ -124,7 +124,7 @@ export const transposed = (kernel: number, stride: number, pad: number, dilation
   pad,
   reach: dilation * (kernel - 1) + 1,
 })
-/** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. 3: a mean. */
+/** Mode 0: nearest. 1: linear, pixels are areas. 2: linear, pixels are points, and the first and last pixels map to themselves. 3: a mean. */
 export const resampled = (mode: number, from: number, to: number): Access => ({ tag: 'resampled', mode, from, to })
 export const mirrored = (pad: number, padHigh: number): Access => ({ tag: 'mirrored', pad, padHigh })
 
@@ -139,13 +139,13 @@ const meetingWindows = (a: Windows, r: Range, extent: number): Range => {
   return [Math.min(first, last), last + 1]
 }
 
-/** The place in the old image of pixel `i` of the new one. */
+/** Returns the position of target pixel `i` in the source image. */
 const placeOf = ({ mode, from, to }: Extract<Access, { tag: 'resampled' }>, i: number): number => {
   if (mode === 0) return Math.floor((i * from) / to)
   return mode === 1 ? Math.max(0, ((2 * i + 1) * from - to) / (2 * to)) : to > 1 ? (i * (from - 1)) / (to - 1) : 0
 }
 
-/** The rows between those at both ends, and the turning points in between. */
+/** Returns the source rows of a range: from the sources of both ends, and of the turning points between them. */
 const mirroredRows = ({ pad }: Extract<Access, { tag: 'mirrored' }>, r: Range, extent: number): Range => {
   const rowAt = (i: number): number => {
     const row = Math.abs(i - pad)
@@ -156,7 +156,7 @@ const mirroredRows = ({ pad }: Extract<Access, { tag: 'mirrored' }>, r: Range, e
   return [has(pad) ? 0 : Math.min(...ends), (has(pad + extent - 1) ? extent - 1 : Math.max(...ends)) + 1]
 }
 
-/** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
+/** Returns the range of an operand (of this extent) that iteration range `r` reads; for `inside`, the caller knows it. */
 export const touched = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
     case 'same':
@@ -182,7 +182,7 @@ export const touched = (a: Access, r: Range, extent: number): Range => {
   }
 }
 
-/** sigma and delta of paper 3: a slice of extent T needs sigma*T + delta here; undefined where not FT-compatible. */
+/** Returns sigma and delta of paper 3: a slice of extent T reads sigma*T + delta. Undefined if the op is not FT-compatible. */
 export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta: number } | undefined => {
   switch (a.tag) {
     case 'same':
@@ -206,8 +206,8 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
 
 // ---------------------------------------------------------------- operands
 
-/** The beginning of an operand's box, and the extents of its whole value. */
-export interface Whereabouts {
+/** The origin of an operand's box, and the extents of its whole value. */
+export interface BoxPlace {
   readonly origin: Sizes
   readonly extent: Sizes
 }
@@ -218,47 +218,47 @@ export { type Half, HALVES, isHalf } from '../core/halves'
 export interface CallShapes {
   readonly ins: readonly Sizes[]
   readonly outs: readonly Sizes[]
-  /** The places of the boxes (they tell the padding in a tile); absent for calls that only exist as shapes. */
-  readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
+  /** The positions of the boxes, which determine the padding in a tile. Absent for calls without positions. */
+  readonly at?: { readonly ins: readonly BoxPlace[]; readonly outs: readonly BoxPlace[] }
   /** The 16-bit type of activations (elements.ts); absent: they have the graph's float type. */
   readonly half?: Half
-  /** Among its inputs is one that lies as laid weights do: where it takes a weight, that is it (`comesLaid`). */
+  /** True if an input has the layout of laid weights: it is the call's weight (`comesLaid`). */
   readonly laid?: boolean
 }
 
 /**
  * data   a [B,C,H,W] tensor that tiles slice, indexed as `access` says
- * whole  a tensor that every tile reads or merges into whole: parameters, statistics, scalars
- * any    either (plumbing moves slices and accumulators alike)
+ * whole  a tensor that every tile reads whole, or merges into: parameters, statistics, scalars
+ * any    either (plumbing calls copy slices and accumulators)
  */
 export interface OperandDef<F extends Fields = Fields> {
   readonly name: string
   readonly role: 'data' | 'whole' | 'any'
   /**
-   * Data operands have one. `s` are the shapes of the op's operands. Only those of whole operands matter (a convolution's window is its weight's):
-   * the values' shapes and one tile's give the same map.
+   * The access map of a data operand. It depends only on the shapes of whole operands in `s` (a convolution's window is its weight's), so the shapes
+   * of the values and of one tile give the same map.
    */
   readonly access?: (a: AttrsOf<F>, s: CallShapes) => AccessMap
   /**
-   * The shape of a whole operand by the anchor's: [4, 'C'] are four numbers for each of its channels; 'as input 0': that
-   * input's. Shape rules and kernels' checks follow from it; an operand without it is the operator's own to check.
+   * The shape of a whole operand, from the anchor's: [4, 'C'] is four numbers for each channel; 'as input 0' is that
+   * input's shape. Shape rules and kernels' checks follow from it. Without it, the operator checks the operand itself.
    */
   readonly dims?: readonly (number | Dim)[] | 'as input 0'
-  /** How partial results of tiles merge, for an output that is reduced over a tiled dimension. */
+  /** For an output that is reduced over a tiled dimension: the way to merge the partial results of tiles. */
   readonly merge?: 'sum' | 'moments'
   /** May be left out (a bias); only trailing operands may. */
   readonly optional?: boolean
-  /** For an optional operand: the attribute that brings it, which is 0 without it. */
+  /** For an optional operand: the attribute that is 0 if the operand is absent. */
   readonly when?: string
-  /** The random values of tests; any by default. */
+  /** The kind of random values in tests. Default: any. */
   readonly drawn?: 'positive' | 'small' | 'one' | 'byte'
-  /** Element type when it is not the graph's float type (class labels, bytes of pixels). */
+  /** The element type, if it is not the graph's float type (class labels, bytes of pixels). */
   readonly dtype?: 'i32' | 'u8' | 'any'
   /** An output that is read as well as written (accumulators). */
   readonly updates?: boolean
-  /** Stays of the graph's float type where the op's other data operands are halves. */
+  /** True if the operand has the graph's float type even if the op's other data operands are 16-bit. */
   readonly float?: boolean
-  /** For a weight: it 'may' be laid out, or 'is': channels innermost, in the stored type of activations (layout.ts). */
+  /** For a weight: 'may' or must ('is') be laid out, i.e. channels innermost, in the stored type of activations (layout.ts). */
   readonly laid?: 'may' | 'is'
 }
 
@@ -273,18 +273,18 @@ export interface GradContext<F extends Fields = Fields> {
   readonly ins: readonly Ref[]
   readonly outs: readonly Ref[]
   /** The gradient of output `i`, complete. */
-  readonly dOut: (i: number) => Ref
-  /** Returns true if the gradient of input `i` is needed: the image's is never computed. */
-  readonly wants: (i: number) => boolean
+  readonly outputGradient: (i: number) => Ref
+  /** Returns true if the gradient of input `i` is needed. The gradient of the network's input is never computed. */
+  readonly needsGradient: (i: number) => boolean
   readonly shape: (r: Ref) => Sizes
-  /** Append a backward op of the table; gives its outputs. `outShapes` where they do not follow from the inputs. */
+  /** Appends a backward op of the table and returns its outputs. `outShapes` are required if they do not follow from the inputs. */
   readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[], outShapes: readonly Sizes[]) => readonly Ref[]
-  /** Add a contribution to the gradient of input `i`. */
-  readonly give: (i: number, gradient: Ref) => void
-  /** The same for inputs `from` on, whose gradients stand side by side along C in one value. */
-  readonly giveJoined: (from: number, gradient: Ref) => void
-  /** Such a gradient for inputs `from` on, and perhaps channels behind theirs, that came before: to be added to, if there is one. */
-  readonly takeJoined: (from: number) => readonly Ref[]
+  /** Adds a contribution to the gradient of input `i`. */
+  readonly addGradient: (i: number, gradient: Ref) => void
+  /** Adds contributions to the gradients of the inputs from `from` on: one value that holds them side by side along C. */
+  readonly addJoinedGradient: (from: number, gradient: Ref) => void
+  /** Returns an earlier joined gradient of the inputs from `from` on (it may have more channels), to which a backward op can add. Empty if none. */
+  readonly earlierJoinedGradient: (from: number) => readonly Ref[]
 }
 
 /** Additions of an operator to the update phase, once a step (running statistics). */
@@ -293,16 +293,16 @@ export interface UpdateContext {
   readonly ins: readonly Ref[]
   readonly outs: readonly Ref[]
   readonly shape: (r: Ref) => Sizes
-  /** The state '<layer>.<name>' of the op's layer, when the network keeps it. */
+  /** Returns the state '<layer>.<name>' of the op's layer, if the network has it. */
   readonly state: (name: string) => Ref | undefined
-  /** How much of a new statistic enters its running mean, as PyTorch's `momentum`. */
+  /** The weight of a new statistic in its running mean: PyTorch's `momentum`. */
   readonly normMomentum: number
   readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[]) => void
 }
 
 // ---------------------------------------------------------------- the entry
 
-/** Output shapes, or an error in words with the legal values. */
+/** Output shapes, or an error text with the allowed values. */
 export type Shapes = Either<string, readonly Sizes[]>
 
 export interface Sample<F extends Fields = Fields> {
@@ -319,55 +319,55 @@ export interface OpDef<F extends Fields = Fields> {
   readonly fields: F
   /** Checked before the shape rule and by every kernel. */
   readonly limits?: { readonly [K in keyof F]?: Limit }
-  /** Attributes that follow: lists of floats, all of one length, called so with 0, 1, ... behind: mean0, std0, mean1, std1, ... */
+  /** Open lists of attributes, all of one length: floats with these names and a number: mean0, std0, mean1, std1, ... */
   readonly rest?: Readonly<Record<string, Limit>>
   readonly ins: readonly OperandDef<F>[]
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
   readonly variadic?: boolean
-  /** For a variadic one: the number of outputs is that of inputs, the last repeats. */
+  /** For a variadic op: it has an output for each input; the last output definition repeats. */
   readonly paired?: boolean
   /**
-   * The operand whose box is the iteration space. 'out': the op computes what its readers need (forward ops).
+   * The operand whose box is the iteration space. 'out': the op computes the elements that its readers need (forward ops).
    * An input index: the op consumes each piece of that input once (reductions, and backward ops, whose anchor is
    * the incoming gradient).
    */
   readonly anchor: 'out' | number
   /**
-   * Output shapes, or an error in words with the legal values. If they do not follow from the inputs (`outputsGiven`), they are given and checked.
+   * Returns the output shapes, or an error text with the allowed values. If they do not follow from the inputs (`outputsGiven`), it checks given ones.
    */
   readonly shape: (a: AttrsOf<F>, ins: readonly Sizes[], given: readonly Sizes[]) => Shapes
   readonly outputsGiven?: boolean
   readonly backward?: (g: GradContext<F>) => void
   readonly update?: (u: UpdateContext) => void
-  /** Input whose bytes output 0 may take over when nobody reads that input later. */
+  /** The inputs whose bytes output 0 may overwrite if no later op reads that input. */
   readonly inPlace?: readonly number[]
   /** Inputs that the op overwrites (update phase). */
   readonly mutates?: readonly number[]
   /**
-   * Its operands are of one shape, and each element depends on itself alone: a loop may take them by rows, a part of the first dimension at a time.
+   * True if all operands have one shape and the op is elementwise: a loop may process it by rows, in parts of the first dimension.
    */
   readonly byRows?: true
-  /** Kernels take data operands in a 16-bit type, too ('may'), or always in this one; absent: only those of the graph's float type. */
+  /** 'may': kernels also accept data operands in a 16-bit type. A type: they accept only this type. Absent: only the graph's float type. */
   readonly half?: 'may' | Half
-  /** The kernel wants data operands without gaps; the tiler copies slices for it. */
+  /** True if the kernel needs data operands without gaps in memory. The tiler copies slices for it. */
   readonly dense?: boolean
-  /** Its data inputs stand side by side along C, and count as one value where they are kept. */
+  /** True if its data inputs are side by side along C, and are kept as one value. */
   readonly joins?: boolean
-  /** Comes from tiling; no op of a graph is one. */
+  /** True for calls that tiling adds. They are no ops of a graph. */
   readonly plumbing?: boolean
-  /** Its result is usually small, and not worth moving: paper 4 reclaims its memory at once. */
+  /** True if the result is usually too small to swap: paper 4 frees its memory at once. */
   readonly reclaimed?: boolean
-  /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
+  /** True if it draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
-  /** Calls worth trying on an image: tests of kernels make random ones, with the gradients that the backward rule emits. */
+  /** Example calls on an image. Tests of kernels make random variants of them, with the gradients that the backward rule emits. */
   readonly samples?: (image: Shape) => readonly Sample<F>[]
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number
-  /** Scratch bytes when the machine cannot say better. */
+  /** Scratch bytes, if the machine's description does not state them. */
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }
 
-/** Ones at the end do not count: [C,1,1] is a number for each channel, too. */
+/** Compares shapes without trailing ones: [C,1,1] is also a number for each channel. */
 const dimsFault = ({ name, dims }: OperandDef, got: Sizes, ins: CallShapes['ins'], anchor: Sizes) => {
   if (dims === undefined) return undefined
   const want = dims === 'as input 0' ? ins[0]! : mapped(dims, (d) => (typeof d === 'number' ? d : anchor[DIMS.indexOf(d)]!))
@@ -375,11 +375,11 @@ const dimsFault = ({ name, dims }: OperandDef, got: Sizes, ins: CallShapes['ins'
   return fits ? undefined : `${name} has shape ${shapeText(got)}; allowed: ${shapeText(want)}`
 }
 
-/** The inputs that a call may have, given its attributes. */
+/** Returns the definitions of the inputs that a call has with these attributes. */
 export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
   d.ins.filter((o) => o.when === undefined || a[o.when] !== 0)
 
-/** Attributes out of their limits, and inputs that should not come with them, or should. */
+/** Checks attributes against their limits, and that optional inputs are present exactly if their attributes require them. */
 const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
   const listed = mapped(restNames(d, a), (name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
   const wrong = [...Object.entries(d.limits ?? {}), ...listed].find(([name, limit]) => !isWithin(limit!, a[name]!))
@@ -390,7 +390,7 @@ const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
     : `it has ${ins} inputs; allowed with its attributes: ${mapped(due, (o) => o.name).join(', ')}`
 }
 
-/** The shape rule, with the entry's rules for attributes and whole operands. */
+/** Returns the shape rule, preceded by the checks of attributes and whole operands. */
 const withinTable =
   (def: OpDef): OpDef['shape'] =>
   (a, ins, given) => {
@@ -413,29 +413,29 @@ export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => {
   return { ...own, shape: withinTable(own) }
 }
 
-/** A tensor [B,C,H,W]. Its part at an iteration follows from `access`. */
+/** A tensor [B,C,H,W] with this access map. */
 export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })
-/** The same with all channels of the pixels that it says. */
+/** A tensor that is read with all channels of its pixels. */
 export const pixels = (name: string): OperandDef => data(name, wholeChannels)
-/** A number for each channel: a scale, a shift. */
+/** A parameter with a number for each channel: a scale, a shift. */
 export const perChannel = (name: string): OperandDef => ({ name, role: 'whole', dims: ['C'] })
-/** The same of a gradient, which tiles add to. */
+/** The gradient of such a parameter. Tiles add to it. */
 export const perChannelSum = (name: string): OperandDef => ({ ...perChannel(name), merge: 'sum' })
 
-/** A tensor of the shape of input 0: the state of a parameter, its gradient. */
+/** A tensor with the shape of input 0: a parameter's state or gradient. */
 export const asInput0 = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
 
 /** Returns true if a call's weight is laid out. */
 export const comesLaid = (d: OpDef, s: CallShapes): boolean => s.laid === true && d.ins.some((o) => o.laid === 'may')
 
-/** The operand definition of input `i`, past the end of a variadic list too. */
+/** Returns the operand definition of input `i`; the last definition of a variadic op repeats. */
 export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' | 'kind'>, i: number): OperandDef<F> => {
   const o = d.ins[i] ?? (d.variadic ? d.ins[d.ins.length - 1] : undefined)
   if (!o) throw new Error(`${d.kind} has no input ${i}`)
   return o
 }
 
-/** The operand definition of output `i`, past the end of a list that is as long as the inputs' too. */
+/** Returns the operand definition of output `i`; the last definition repeats if the op has an output for each input. */
 export const outputDef = <F extends Fields>(d: Pick<OpDef<F>, 'outs' | 'paired' | 'kind'>, i: number): OperandDef<F> => {
   const o = d.outs[i] ?? (d.paired ? d.outs[d.outs.length - 1] : undefined)
   if (!o) throw new Error(`${d.kind} has no output ${i}`)

@@ -11,15 +11,15 @@ export interface OptimizerEntry {
   /** The operator, which several may share, and its number on the wire. */
   readonly update: string
   readonly wire: number
-  /** The same for a steered one: in every n-th step, with an average of the weights. */
+  /** The operator that updates in every n-th step, or with an average of the weights. */
   readonly steeredWire: number
-  /** The same for one under a loss scale, which is steered too. */
+  /** The operator under a loss scale. It also updates in every n-th step, or with an average. */
   readonly scaledWire: number
   readonly what: string
-  /** For users. */
+  /** The description for users. */
   readonly about: string
   readonly options: Choices
-  /** Attributes of the operator that nobody chooses. */
+  /** Attributes of the operator that are not options. */
   readonly fixed?: Readonly<Record<string, 0 | 1>>
   /** Its states for each parameter, named as in PyTorch; `when`: only if that option is not 0. */
   readonly states: readonly (Pick<OperandDef, 'drawn' | 'when'> & { readonly name: string })[]
@@ -136,7 +136,7 @@ export const OPTIMIZERS = {
   },
 } as const satisfies Readonly<Record<string, OptimizerEntry>>
 
-// ---------------------------------------------------------------- as users have them
+// ---------------------------------------------------------------- optimizers with options
 
 export type OptimizerName = keyof typeof OPTIMIZERS
 export const optimizerNames = Object.keys(OPTIMIZERS) as readonly OptimizerName[]
@@ -155,13 +155,13 @@ export const optimizerWith = <O extends Optimizer>(kind: O['kind'], given: objec
 export const optimizerEntry = (kind: string): OptimizerEntry | undefined =>
   Object.hasOwn(OPTIMIZERS, kind) ? OPTIMIZERS[kind as OptimizerName] : undefined
 
-/** The names of its states for each parameter. */
+/** Returns the names of an optimizer's states for each parameter. */
 export const statesKept = (o: Optimizer): readonly string[] =>
   (OPTIMIZERS[o.kind] as OptimizerEntry).states
     .filter(({ when }) => when === undefined || Number(o[when as keyof Optimizer]) !== 0)
     .map((s) => s.name)
 
-/** The optimizer of an update; undefined for ops that are none. */
+/** Returns the optimizer of an update op, or undefined for other ops. */
 export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefined => {
   const kind = optimizerNames.find((name) => {
     const e: OptimizerEntry = OPTIMIZERS[name]
@@ -170,9 +170,9 @@ export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefi
   return kind && optimizerWith(kind, chosenBy(OPTIMIZERS[kind].options, attrs))
 }
 
-// ---------------------------------------------------------------- as operators
+// ---------------------------------------------------------------- operators
 
-/** Options of updates of any kind: every n-th step moves the weights, and an average of them is kept. */
+/** Options of all updates: change the weights in every n-th step only, and keep an average of the weights. */
 const STEERED = {
   fields: { every: 'int', average: 'float' },
   limits: { every: { least: 1, most: 2 ** 30 }, average: { least: 0, below: 1 } },
@@ -185,12 +185,12 @@ const STEERED = {
   beside: [],
 } as const
 const PLAIN = { fields: {}, limits: {}, states: [], tried: [{}], beside: [] } as const
-/** The same under a loss scale: `updates` tells the number of the update. */
+/** Options under a loss scale. `updates` is the number of the update. */
 const SCALED = { ...STEERED, beside: [updatesOperand] } as const
 
 export const steeredKind = (update: string): string => `${update}_steered`
 export const scaledKind = (update: string): string => `${update}_scaled`
-/** The name of the state that holds an average of the weights. */
+/** The name of the state with the average of the weights. */
 export const AVERAGE = STEERED.states[0].name
 
 const updateOp = (
@@ -256,11 +256,11 @@ export const scaledOps: readonly OpDef[] = updates.map((e) =>
 /** The kinds of all updates. */
 export const updateKinds: readonly string[] = [...updateOps, ...steeredOps, ...scaledOps].map((d) => d.kind)
 
-/** The operands of an update that are its states. */
+/** Returns the operands of an update that are optimizer states. */
 export const statesOf = ({ kind, ins }: { readonly kind: string; readonly ins: readonly number[] }): readonly number[] =>
   ins.slice(scaledOps.some((d) => d.kind === kind) ? 3 : 2)
 
-/** The mean of a gradient over n steps, in every n-th one. */
+/** The operator that accumulates a gradient, and returns its mean over n steps in every n-th step. */
 export const meanOverSteps: OpDef = defineOp({
   kind: 'mean_over_steps',
   wire: 135,

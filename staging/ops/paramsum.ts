@@ -1,5 +1,5 @@
-// The gradient of a parameter that a network uses several times: the sum of those of its uses, each complete. Unlike `grad_sum` it adds values
-// without tiles: parameters of any rank.
+// The gradient of a parameter that a network uses several times: the sum of the complete gradients of its uses. Unlike `grad_sum`, it adds
+// whole values: parameters of any rank.
 import { asInput0, defineOp } from './op'
 import { elements, legal } from './rules'
 

@@ -1,5 +1,5 @@
 // PyTorch's PixelShuffle and PixelUnshuffle: channels as blocks of pixels, and back. A fine image of C channels has `factor` times the rows and columns
-// of a coarse one, which has factor² times the channels. Tiles see blocks as windows of the coarse pixels. Worked example, factor 2: channels 4c to
+// of a coarse one, which has factor² times the channels. For tiles, blocks are windows of the coarse pixels. Worked example, factor 2: channels 4c to
 // 4c + 3 of a coarse pixel are channel c of 2x2 fine ones, row by row. A tile that cuts a block sets the other channels of the coarse gradient to 0;
 // tiles add.
 import { type AccessMap, all, type AttrsOf, defineOp, type OperandDef, pixels, same, transposed, type Sizes, window } from './op'

@@ -40,7 +40,7 @@ export const maxFields = {
   padLeft: 'int',
   ceil: 'int',
 } as const
-/** [padBottom, padRight] if they differ from padTop and padLeft. They set the number of windows: kernels do not read them. */
+/** Returns [padBottom, padRight] if they differ from padTop and padLeft. They only determine the number of windows; kernels do not read them. */
 const PAD_END = 'padEnd'
 export const maxRest = { [PAD_END]: { least: 0 } } as const
 const avgFields = { ...maxFields, countIncludePad: 'int', padBottom: 'int', padRight: 'int' } as const
@@ -55,7 +55,7 @@ export const poolWindows = (a: Attrs): AccessMap => ({
 })
 const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: poolWindows })
 
-/** y's shape; padding is at most half of the kernel, as in PyTorch, so that no window is all padding. */
+/** Returns y's shape. Padding is at most half of the kernel, as in PyTorch, so each window has a pixel of the image. */
 const pooled = (a: Attrs, padBottom: number, padRight: number, x: Sizes): Shapes =>
   checked([expectRank('the input', x, 4), expectRange('ceil', a.ceil, 0, 1)], () => {
     const common = { dilation: 1, ceil: a.ceil === 1 }
@@ -64,7 +64,7 @@ const pooled = (a: Attrs, padBottom: number, padRight: number, x: Sizes): Shapes
     return windowsFit(x, x[1]!, [rows, columns], (w) => Math.floor(w.kernel / 2))
   })
 
-/** The attributes of a max pool's padding: those of equal sides are absent, so that each pool has one form. */
+/** Returns the padding attributes of a max pool. Equal sides have no attributes of their own, so each pool has one form. */
 export const maxPads = (top: number, left: number, bottom: number, right: number): AnyAttrs => ({
   padTop: top,
   padLeft: left,
@@ -124,7 +124,8 @@ export const avgPool = defineOp({
   shape: (a, [x]) => avgPooled(a, x!),
   backward: (g) => {
     const x = g.shape(g.ins[0]!)
-    if (g.wants(0)) g.give(0, g.emit('avg_pool_bwd', { ...g.attrs, extentH: x[2]!, extentW: x[3]! }, [g.dOut(0)], [x])[0]!)
+    if (g.needsGradient(0))
+      g.addGradient(0, g.emit('avg_pool_bwd', { ...g.attrs, extentH: x[2]!, extentW: x[3]! }, [g.outputGradient(0)], [x])[0]!)
   },
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.outs[0]),
 })

@@ -1,5 +1,5 @@
-// The places of max pooling's maxima: a byte for each output, four channels to a word, and the gradient that reads them instead
-// of x. A place counts through the whole window in row order, padding included, so that tiles find the same one.
+// The positions of max pooling's maxima: a byte for each output, four channels to a word, and the gradient that reads them in place
+// of x. A position is an index into the whole window in row order, padding included, so it does not depend on tiles.
 import { chain, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { all, type AttrsOf, defineOp, type OperandDef, pixels, type Shapes, type Sizes } from './op'
@@ -8,11 +8,11 @@ import { checked, elements, expectRange, expectShape, legal } from './rules'
 
 type Attrs = AttrsOf<typeof maxFields>
 
-/** The numbers of a byte. */
+/** The number of values of a byte. */
 export const MOST_PLACES = 256
 const CHANNELS_PER_WORD = 4
 
-/** The shape of the places of an output. */
+/** Returns the shape of the positions of an output. */
 export const placesShape = ([b, c, h, w]: Sizes): Sizes => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
 const windows = (name: string): OperandDef<typeof maxFields> => ({

@@ -1,5 +1,5 @@
-// The leaky rectifier with a trained slope: one for each channel, or one for all. The backward pass reads x, because a slope may be negative, and then
-// y does not tell the sign of x.
+// The leaky rectifier with a trained slope: one for each channel, or one for all. The backward pass reads x, because with a negative
+// slope the sign of x does not follow from y.
 import { type AttrsOf, defineOp, type OperandDef, pixels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
@@ -26,9 +26,9 @@ export const prelu = defineOp({
   shape: (a, [x, slope]) => checked([expectRank('the input', x!, 4), slopesFit(a, x!, slope)], () => legal(x!)),
   backward: (g) => {
     const [x, slope] = g.ins
-    const dy = g.dOut(0)
-    if (g.wants(1)) g.give(1, g.emit('prelu_bwd_weights', g.attrs, [x!, dy], [g.shape(slope!)])[0]!)
-    if (g.wants(0)) g.give(0, g.emit('prelu_bwd_data', g.attrs, [x!, dy, slope!], [g.shape(x!)])[0]!)
+    const dy = g.outputGradient(0)
+    if (g.needsGradient(1)) g.addGradient(1, g.emit('prelu_bwd_weights', g.attrs, [x!, dy], [g.shape(slope!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('prelu_bwd_data', g.attrs, [x!, dy, slope!], [g.shape(x!)])[0]!)
   },
   samples: (x) => [0, 1].map((shared) => ({ attrs: { shared }, ins: [x, slopesOf({ shared }, x)] })),
   flops: perElement(2, firstOut),

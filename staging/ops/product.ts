@@ -26,34 +26,34 @@ export interface Product<F extends Fields> {
   readonly what: readonly [string, string, string]
   readonly fields: F
   readonly reclaimed?: boolean
-  /** How x lies to y, where the weight is the operand that `weight` picks. */
+  /** The access map of x for iterations over y. The weight is the operand `weight`. */
   readonly image: (weight: (s: CallShapes) => Sizes) => Access<F>
-  /** The access to y, and its gradient's access to y. */
+  /** The access map of y in the forward op, and of dy in the gradient of x. */
   readonly own: Access<F>
   readonly gradient: Access<F>
-  /** y's shape from x and the weight. */
+  /** Returns y's shape from x and the weight. */
   readonly apply: (a: AttrsOf<F>, x: Sizes, w: Sizes) => Shapes
   readonly biases: (a: AttrsOf<F>, w: Sizes) => number
   readonly multiplyAdds: (x: Sizes | undefined, w: Sizes | undefined, y: Sizes | undefined) => number
-  /** Copies of the weight that its gradient is summed in: one for each of up to eight threads, and one in the kernel's layout. */
+  /** Number of copies of the weight's gradient in scratch: one for each of up to eight threads, and one in the kernel's layout. */
   readonly copies: number
-  /** The weight may come laid out (layout.ts). */
+  /** True if the weight may be laid out (layout.ts). */
   readonly laid?: boolean
 }
 
-/** The gradients of x, weight and bias, where y's is dy. */
+/** Emits the gradients of x, weight and bias from dy. */
 export const productGradients = <F extends Fields>(kind: string, g: GradContext<F>, attrs: AnyAttrs, dy: Ref): void => {
   const [x, w, b] = g.ins
-  if (g.wants(1)) {
+  if (g.needsGradient(1)) {
     const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
     const [dw, db] = g.emit(`${kind}_bwd_weights`, attrs, [x!, dy], shapes)
-    g.give(1, dw!)
-    if (db !== undefined) g.give(2, db)
+    g.addGradient(1, dw!)
+    if (db !== undefined) g.addGradient(2, db)
   }
-  if (g.wants(0)) g.give(0, g.emit(`${kind}_bwd_data`, attrs, [dy, w!], [g.shape(x!)])[0]!)
+  if (g.needsGradient(0)) g.addGradient(0, g.emit(`${kind}_bwd_data`, attrs, [dy, w!], [g.shape(x!)])[0]!)
 }
 
-/** One reordered copy of the weight. */
+/** Scratch bytes of one reordered copy of the weight. */
 export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number => elements(s.ins[1]) * bytes
 
 export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
@@ -72,7 +72,7 @@ export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef,
     ins: [{ name: 'x', role: 'data', access: p.image((s) => s.ins[1]!) }, weight, { ...whole('b'), optional: true }],
     outs: [{ name: 'y', role: 'data', access: p.own }],
     shape: (a, [x, w, b]) => checked([biasFits(a, w!, b)], () => p.apply(a, x!, w!)),
-    backward: (g) => productGradients(p.kind, g, g.attrs, g.dOut(0)),
+    backward: (g) => productGradients(p.kind, g, g.attrs, g.outputGradient(0)),
     flops: (_, s) => 2 * p.multiplyAdds(s.ins[0], s.ins[1], s.outs[0]) + (s.ins[2] ? elements(s.outs[0]) : 0),
     workspace: weightCopy,
   })

@@ -1,6 +1,6 @@
-// Reflection padding, sizes per side: outside the image its rows come again, mirrored at the first and the last one, which
-// are not repeated. The backward adds each dy to the row that it was taken from.
-// A slice of T rows needs T rows, and at a border only the mirror's. Worked example: 2 above rows 0 1 2 3: 2 1 0 1 2 3.
+// Reflection padding, with a size for each side: the rows outside the image are the image's rows, mirrored at the first and the last row, which
+// are not repeated. The backward adds each row of dy to its source row.
+// A slice of T rows reads T rows, and fewer at a border. Worked example: 2 above rows 0 1 2 3: 2 1 0 1 2 3.
 import { type AccessMap, type AttrsOf, data, defineOp, mirrored, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, firstIn, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 

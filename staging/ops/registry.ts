@@ -8,7 +8,7 @@ export { opDefs }
 const trailing = (operands: readonly OperandDef[]): boolean =>
   operands.every((o, i) => !o.optional || operands.slice(i).every((p) => p.optional))
 
-/** The error of a table, if there is one. */
+/** Returns an error in the table, if there is one. */
 export const tableFault = (defs: readonly OpDef[]): string | undefined => {
   const wires = new Map<number, string>()
   const kinds = new Set<string>()
@@ -33,7 +33,7 @@ const byKind = new Map(opDefs.map((d) => [d.kind, d]))
 
 export const findOp = (kind: string): OpDef | undefined => byKind.get(kind)
 
-/** The entry of a kind that is known to exist. */
+/** Returns the entry of a kind. Throws if there is none: callers have checked the kind. */
 export const opDef = (kind: string): OpDef => {
   const d = byKind.get(kind)
   if (!d) throw new Error(`the op table has no operator '${kind}'`)

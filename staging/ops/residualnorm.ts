@@ -1,13 +1,13 @@
 // The end of a residual block in one pass: batch norm, the sum with the shortcut and the rectifier. The backward needs one bit of the sum for each
-// element, 32 channels to a word, so neither the normalised value nor the sum is written or read again: nine values of activation size move to and
-// from memory, and thirteen in the three separate ops.
+// element, 32 channels to a word, so the normalised value and the sum are not stored: the pass reads and writes nine values of activation size,
+// the three separate ops thirteen.
 import { countFits, rectifiedFields, rectifiedLimits, stats } from './batchnorm'
 import { data, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 const CHANNELS_PER_WORD = 32
 
-/** The shape of the signs of a value. */
+/** Returns the shape of the sign bits of a value. */
 export const signsShape = ([b, c, h, w]: Sizes): Sizes => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
 const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: () => wholeChannels }
@@ -29,24 +29,24 @@ export const bnAddReluApply = defineOp({
     ),
   backward: (g) => {
     const [x, , statistics, gamma, beta] = g.ins
-    const dy = g.dOut(0)
+    const dy = g.outputGradient(0)
     const [dgamma, dbeta] = g.emit(
       'bn_add_relu_bwd_reduce',
       g.attrs,
       [x!, dy, g.outs[1]!, statistics!],
       [g.shape(gamma!), g.shape(beta!)],
     )
-    g.give(3, dgamma!)
-    g.give(4, dbeta!)
-    if (!g.wants(0) && !g.wants(1)) return
+    g.addGradient(3, dgamma!)
+    g.addGradient(4, dbeta!)
+    if (!g.needsGradient(0) && !g.needsGradient(1)) return
     const [dshortcut, dx] = g.emit(
       'bn_add_relu_bwd_data',
       g.attrs,
       [x!, dy, g.outs[1]!, statistics!, gamma!, dgamma!, dbeta!],
       [g.shape(x!), g.shape(x!)],
     )
-    if (g.wants(0)) g.give(0, dx!)
-    if (g.wants(1)) g.give(1, dshortcut!)
+    if (g.needsGradient(0)) g.addGradient(0, dx!)
+    if (g.needsGradient(1)) g.addGradient(1, dshortcut!)
   },
   flops: perElement(6, firstOut),
 })

@@ -1,5 +1,5 @@
-// The parts of global response normalisation, as ConvNeXt V2 has it. The op `square_sums` is Σ x² of each channel of an image; tiles add it up. The op
-// `response` is the factor of each channel, from the root of this sum and the mean root of the image. Worked example: the roots 3 and 1 with gamma 1
+// The parts of global response normalisation, as ConvNeXt V2 has it. The op `square_sums` computes Σ x² of each channel of an image; tiles add to it. The op
+// `response` computes the factor of each channel, from the root of this sum and the image's mean root. Worked example: the roots 3 and 1 with gamma 1
 // give the factors 2.5 and 1.5.
 import { all, type AccessMap, data, defineOp, perChannel, perChannelSum, pixels, reduce, same, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
@@ -20,7 +20,7 @@ export const squareSums = defineOp({
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(sumsOf(x!))),
   backward: (g) => {
     const x = g.ins[0]!
-    if (g.wants(0)) g.give(0, g.emit('square_sums_bwd', {}, [x, g.dOut(0)], [g.shape(x)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('square_sums_bwd', {}, [x, g.outputGradient(0)], [g.shape(x)])[0]!)
   },
   samples: (x) => [{ attrs: {}, ins: [x] }],
   flops: perElement(2, firstIn),
@@ -57,9 +57,9 @@ export const response = defineOp({
   shape: (_, [s]) => ofPixel(s!),
   backward: (g) => {
     const [s, gamma] = g.ins
-    const df = g.dOut(0)
-    if (g.wants(1)) g.give(1, g.emit('response_bwd_weights', g.attrs, [s!, df], [g.shape(gamma!)])[0]!)
-    if (g.wants(0)) g.give(0, g.emit('response_bwd_data', g.attrs, [s!, df, gamma!], [g.shape(s!)])[0]!)
+    const df = g.outputGradient(0)
+    if (g.needsGradient(1)) g.addGradient(1, g.emit('response_bwd_weights', g.attrs, [s!, df], [g.shape(gamma!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('response_bwd_data', g.attrs, [s!, df, gamma!], [g.shape(s!)])[0]!)
   },
   samples: (x) => [{ attrs: { eps: 1e-6 }, ins: [x, [x[1]]] }],
   flops: perElement(6, firstOut),

@@ -1,5 +1,5 @@
-// Building blocks of shape rules: the arithmetic of windows and the checks that many operators share. In: attributes and operand shapes. Out: Right
-// shapes, or Left words with the legal values.
+// Building blocks of shape rules: the arithmetic of windows and the checks that many operators share. In: attributes and operand shapes. Out: shapes, or
+// an error text with the allowed values.
 import { chain, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elementsOf, sameShape } from '../core/box'
@@ -16,7 +16,7 @@ import {
 
 export const legal = (...shapes: readonly Sizes[]): Shapes => right(shapes)
 
-/** The first complaint, or the answer. Checks are functions so that later ones may rely on earlier ones. */
+/** Returns the first error of the checks, or the result. Checks are functions, so later ones may rely on earlier ones. */
 export const checked = <A>(checks: readonly Check[], answer: () => Either<string, A>): Either<string, A> => {
   for (const check of checks) {
     const complaint = check()
@@ -37,7 +37,7 @@ export const expectRange =
 export const expectRank = (name: string, got: Sizes, rank: number) => (): string | undefined =>
   got.length === rank ? undefined : `${name} has shape ${shapeText(got)}; allowed: shapes of ${rank} dimensions`
 
-/** Tensors [B,C,H,W] that agree in all but some dimension. */
+/** Checks that tensors [B,C,H,W] agree in all but one dimension. */
 export const agreeBut = (dim: number | undefined, shapes: readonly Sizes[]) => (): string | undefined => {
   const odd = shapes.findIndex((s) => !s.every((d, i) => i === dim || d === shapes[0]![i]))
   if (odd < 0) return undefined
@@ -46,8 +46,8 @@ export const agreeBut = (dim: number | undefined, shapes: readonly Sizes[]) => (
 }
 
 /**
- * For a backward op whose result shape does not follow from its inputs: the result is given, and the forward rule run
- * on it must come to the gradient that is at hand.
+ * The shape rule of a backward op whose result shape does not follow from its inputs: the caller states the result's shape, and the
+ * forward rule on it must return the shape of dy.
  */
 export const invertsForward = (forward: () => Shapes, gradient: Sizes, given: readonly Sizes[]): Shapes =>
   pipe(
@@ -57,14 +57,14 @@ export const invertsForward = (forward: () => Shapes, gradient: Sizes, given: re
 
 // ---------------------------------------------------------------- gradients
 
-/** The usual backward: one operator with the same attributes makes dx from dy, behind x or y where it reads one of them. */
+/** The common backward rule: one operator with the same attributes computes dx from dy, and from x or y if it reads one of them. */
 export const gradientBy =
   (kind: string, reads?: 'x' | 'y') =>
   <F extends Fields>(g: GradContext<F>): void => {
-    if (!g.wants(0)) return
+    if (!g.needsGradient(0)) return
     const x = g.ins[0]!
     const read = reads === undefined ? [] : [reads === 'x' ? x : g.outs[0]!]
-    g.give(0, g.emit(kind, g.attrs, [...read, g.dOut(0)], [g.shape(x)])[0]!)
+    g.addGradient(0, g.emit(kind, g.attrs, [...read, g.outputGradient(0)], [g.shape(x)])[0]!)
   }
 
 // ---------------------------------------------------------------- windows
@@ -88,7 +88,7 @@ export const windowOutput = (extent: number, w: Window): number => {
   return (out - 1) * w.stride >= extent + w.padLow ? out - 1 : out
 }
 
-/** The legal strides and sizes of windows, with at most `mostPad` of padding on either side. */
+/** The limits of strides and sizes of windows, with at most `mostPad` of padding on each side. */
 export const windowChecks = (dim: string, w: Omit<Window, 'ceil'>, mostPad: number): readonly Check[] => [
   expectRange(`kernel${dim}`, w.kernel, 1),
   expectRange(`stride${dim}`, w.stride, 1),
@@ -97,7 +97,7 @@ export const windowChecks = (dim: string, w: Omit<Window, 'ceil'>, mostPad: numb
   expectRange(`high padding in ${dim}`, w.padHigh, 0, mostPad),
 ]
 
-/** How many windows fit `dim` of this extent, or in words why none does. */
+/** Returns the number of windows that fit in `dim` of this extent, or an error text if none fits. */
 export const windowFits = (dim: string, extent: number, w: Window, mostPad: number): Either<string, number> =>
   checked([...windowChecks(dim, w, mostPad), holdsOne(dim, extent + w.padLow + w.padHigh, w)], () =>
     right(windowOutput(extent, w)),
@@ -109,7 +109,7 @@ const holdsOne = (dim: string, padded: number, w: Window) => (): string | undefi
     : `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; allowed: kernels of 1 to ` +
       `${Math.floor((padded - 1) / w.dilation) + 1} or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`
 
-/** The same along both axes of an image: the sizes of a value with a number of channels, one pixel for each window. */
+/** Returns the shape of a value with one pixel for each window along both axes, or an error text. */
 export const windowsFit = (
   [b, , h, w]: Sizes,
   channels: number,
@@ -129,7 +129,7 @@ export const windowsFit = (
 // ---------------------------------------------------------------- cost
 
 export const elements = (s: Sizes | undefined): number => (s ? elementsOf(s) : 0)
-/** The cost of a number of operations for each element of operand `pick`. */
+/** Returns the cost function of an op with a number of operations for each element of operand `pick`. */
 export const perElement =
   (flops: number, pick: (s: CallShapes) => Sizes | undefined) =>
   (_: AnyAttrs, s: CallShapes): number =>
@@ -137,7 +137,7 @@ export const perElement =
 export const firstIn = (s: CallShapes): Sizes | undefined => s.ins[0]
 export const firstOut = (s: CallShapes): Sizes | undefined => s.outs[0]
 
-/** Kernels that reduce give each thread partial sums; nothing here has more threads than this. */
+/** The limit of threads in reducing kernels. Each thread has partial sums in scratch. */
 const THREADS = 64
 export const partialSums =
   (perChannel: number): NonNullable<OpDef['workspace']> =>

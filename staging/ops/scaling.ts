@@ -1,6 +1,6 @@
 // Dynamic scaling of losses, for activations in f16, as in PyTorch's GradScaler. The gradient of a loss is multiplied by a scale before it is rounded.
-// Gradients of parameters are divided by it. If one of them is not finite, the update is left out and the scale halved; after `interval` updates in
-// a row it is doubled. Worked example, interval 2, scale 65536: finite, finite, infinite -> scale 65536, 131072, 65536.
+// Gradients of parameters are divided by it. If one of them is not finite, the update is skipped and the scale halved. After `interval`
+// updates in a row the scale is doubled. Worked example, interval 2, scale 65536: finite, finite, infinite -> scale 65536, 131072, 65536.
 import { asInput0, data, defineOp, type OperandDef } from './op'
 import { firstIn, legal, perElement } from './rules'
 
@@ -9,10 +9,10 @@ export const FIRST_SCALE = 2 ** 16
 export const GROWTH_INTERVAL = 2000
 
 const one = (name: string): OperandDef => ({ name, role: 'whole', dims: [1], drawn: 'positive' })
-/** The number of this update; 0: it is left out. */
+/** The number of this update; 0 if it is skipped. */
 export const updatesOperand: OperandDef = { name: 'updates', role: 'whole', dims: [1], drawn: 'one' }
 
-/** The numbers of the state `counts`. */
+/** The number of elements of the state `counts`. */
 export const COUNTS = ['in a row', 'updates', 'skipped'] as const
 
 export const scaleGradient = defineOp({

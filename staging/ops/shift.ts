@@ -2,7 +2,7 @@
 import { type AttrsOf, data, defineOp, type OperandDef, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-/** The parameter has a number: 0 for each channel, 1 for each element of an image. */
+/** 0: the parameter has a number for each channel. 1: for each element of an image. */
 const fields = { elements: 'int' } as const
 const limits = { elements: { least: 0, most: 1 } } as const
 type Attrs = AttrsOf<typeof fields>
@@ -25,8 +25,8 @@ export const shift = defineOp({
     checked([expectRank('the input', x!, 4), () => expectShape('the parameter', p!, parameterOf(a, x!))()], () => legal(x!)),
   backward: (g) => {
     const [, p] = g.ins
-    if (g.wants(1)) g.give(1, g.emit('shift_bwd', g.attrs, [g.dOut(0)], [g.shape(p!)])[0]!)
-    if (g.wants(0)) g.give(0, g.dOut(0))
+    if (g.needsGradient(1)) g.addGradient(1, g.emit('shift_bwd', g.attrs, [g.outputGradient(0)], [g.shape(p!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.outputGradient(0))
   },
   samples: (x) => [0, 1].map((elements) => ({ attrs: { elements }, ins: [x, parameterOf({ elements }, x)] })),
   flops: perElement(1, firstOut),

@@ -19,7 +19,7 @@ export const spread = defineOp({
   shape: ({ times }, [p]) => checked([expectRank('the parameter', p!, 1)], () => legal([p![0]! * times])),
   backward: (g) => {
     const [p] = g.ins
-    if (g.wants(0)) g.give(0, g.emit('spread_bwd', g.attrs, [g.dOut(0)], [g.shape(p!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('spread_bwd', g.attrs, [g.outputGradient(0)], [g.shape(p!)])[0]!)
   },
   samples: (x) => [{ attrs: { times: 3 }, ins: [[x[1]]] }],
   flops: perElement(1, firstOut),

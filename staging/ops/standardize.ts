@@ -22,7 +22,7 @@ export const standardize = defineOp({
   shape: (_, [w]) => checked([expectRank('the weight', w!, 4)], () => legal(w!)),
   backward: (g) => {
     const [w] = g.ins
-    if (g.wants(0)) g.give(0, g.emit('standardize_bwd', g.attrs, [g.dOut(0), w!], [g.shape(w!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('standardize_bwd', g.attrs, [g.outputGradient(0), w!], [g.shape(w!)])[0]!)
   },
   flops: perElement(6, firstOut),
 })

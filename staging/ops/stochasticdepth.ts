@@ -1,5 +1,5 @@
-// Stochastic depth: whole images of a residual branch are dropped, the others scaled. An image's lot is drawn from Philox by seed,
-// step, `key` and its place in the batch: the same under any tiling, of the batch too, and for the backward.
+// Stochastic depth: a residual branch is dropped for random images and scaled for the others. The draw is from Philox by seed,
+// step, `key` and the image's index in the batch: the same under any tiling, also of the batch, and in the backward.
 import { dropping } from './dropout'
 
 export const [dropImages, dropImagesBwd] = dropping(

@@ -11,23 +11,23 @@ export interface Unary {
   readonly reads: 'x' | 'y'
   readonly value: string
   readonly gradient: string
-  /** Operations for each element, of both. */
+  /** Operations for each element, of the function and of its gradient. */
   readonly flops: readonly [number, number]
   readonly fields?: Fields
   readonly limits?: Readonly<Record<string, Limit>>
-  /** The fault of attributes that are wrong together, with the legal values. */
+  /** Returns an error text if attributes are illegal in combination. */
   readonly fault?: (a: AnyAttrs) => string | undefined
-  /** Attributes of the layer that is called like it. */
+  /** Attributes of the layer with the same name. */
   readonly attrs?: AnyAttrs
-  /** Attributes worth trying. */
+  /** Attributes for tests. */
   readonly tried?: readonly AnyAttrs[]
-  /** No layer, but a part of one's own losses. */
+  /** True if it is no layer, but a function for the user's own losses. */
   readonly inner?: true
-  /** The test values, if they cannot be any number. */
+  /** The test values, if not all numbers are allowed. */
   readonly drawn?: OperandDef['drawn']
 }
 
-// A negative slope would fold both signs of x onto one of y.
+// With a negative slope, the sign of y would not determine that of x.
 const slope = {
   fields: { slope: 'float' },
   limits: { slope: { least: 0 } },

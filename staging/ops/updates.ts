@@ -1,6 +1,6 @@
 // Updates from gradients, beside the optimizer: frozen parameters, and own rates or weight decays. Plain data. In: the users' options, the names of
-// parameters. Out: the optimizer of each trained parameter, or an error in words. Invariant: the first group that matches a name has it; frozen
-// parameters are in none; each pattern matches something. Worked example, names conv.weight, fc.weight, fc.bias: freeze 'conv.*', groups [{ match:
+// parameters. Out: the optimizer of each trained parameter, or an error in words. Invariant: a parameter belongs to the first group that matches its name; frozen
+// parameters belong to none; each pattern matches at least one name. Worked example, names conv.weight, fc.weight, fc.bias: freeze 'conv.*', groups [{ match:
 // '*.bias', weightDecay: 0 }] trains fc.weight with the optimizer's options, and fc.bias without decay.
 import { chain, type Either, left, map, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -113,14 +113,14 @@ export const UPDATE_VALUES = {
 // biome-ignore format: a list
 export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average', 'layerDecay')
 
-/** Options with words in the place of unknown keys of their groups; null if there are none. */
+/** Returns the options with error texts in place of unknown keys of their groups; null if all keys are known. */
 export type FaultyGroups<O> = O extends { readonly groups: infer Gs extends readonly unknown[] }
   ? [UnknownKeys<Gs[number], typeof GROUP>] extends [never]
     ? null
     : { [K in keyof O]: K extends 'groups' ? KnownItems<Gs, typeof GROUP> : O[K] }
   : null
 
-/** The options of updates among some options, without the absent ones. */
+/** Returns those of the options that are options of updates and present. */
 export const updatesOf = (o: Updates): Updates =>
   Object.fromEntries(UPDATES.keys.flatMap((k) => (o[k] === undefined ? [] : [[k, o[k]]])))
 
@@ -131,7 +131,7 @@ export const updatesOf = (o: Updates): Updates =>
  */
 export type TrainedBy = Updates & { readonly optimizer: Optimizer }
 
-// ---------------------------------------------------------------- from outside: names and numbers are judged where they are used
+// ---------------------------------------------------------------- checks of user input (names and numbers are checked at their use)
 
 const patterns = t.union([words, list(words)])
 const groupCodec = t.intersection([
@@ -154,11 +154,11 @@ export const trainedByCodec: t.Type<TrainedBy, TrainedBy, unknown> = t.intersect
   updatesCodec,
 ])
 
-// ---------------------------------------------------------------- who is trained how
+// ---------------------------------------------------------------- the update of each parameter
 
 const listed = (p: string | readonly string[] = []): readonly string[] => (typeof p === 'string' ? [p] : p)
 
-/** A test that one of these patterns matches; each must match some name. */
+/** Returns a test for names that match a pattern, or an error if a pattern matches no name. */
 const matching = (given: Updates['freeze'], names: readonly string[]): Either<GraphError, (name: string) => boolean> =>
   pipe(
     listed(given),
@@ -173,7 +173,7 @@ const matching = (given: Updates['freeze'], names: readonly string[]): Either<Gr
 
 interface Group {
   readonly has: (name: string) => boolean
-  /** None where it is frozen. */
+  /** Absent for a frozen parameter. */
   readonly optimizer: Optimizer | undefined
 }
 
@@ -192,7 +192,7 @@ const groupOf =
     )
   }
 
-/** More steps for an update nobody waits for. */
+/** The limit on the number of steps per update. */
 const MOST_STEPS = 2 ** 30
 const isAbove0 = (n: number): boolean => Number.isFinite(n) && n > 0
 const LEGAL = {
@@ -210,7 +210,7 @@ const checkedNumbers = (u: Updates): Either<GraphError, unknown> => {
     : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: LEGAL[wrong][1] })
 }
 
-/** The optimizer of each trained one of these parameters, in forward order, by its name; other code checks its numbers. */
+/** Returns the optimizer of each trained parameter by its name, in forward order. Other code checks its numbers. */
 export const trainedBy = (
   optimizer: Optimizer,
   updates: Updates,

@@ -1,12 +1,12 @@
 // Resampling to another image size, bilinear or to the nearest pixel, as PyTorch's interpolate with the ratio of the sizes
-// (all of it in whole numbers, so that every tile finds the same pixels). The backward adds each piece of dy into the
-// pixels that it was taken from. sigma is the ratio of the sizes: a slice of T rows of an image f times as high needs
-// ceil(T/f) + 2 rows. Worked example, bilinear, 4 rows to 8: row 3 of y lies at (3 + 1/2)/2 - 1/2 = 1.25: rows 1 and 2 of x.
+// (all in integers, so that each tile computes the same source pixels). The backward adds each piece of dy to its
+// source pixels. sigma is the ratio of the sizes: a slice of T rows of an image f times as high needs
+// ceil(T/f) + 2 rows. Worked example, bilinear, 4 rows to 8: row 3 of y is at (3 + 1/2)/2 - 1/2 = 1.25: it reads rows 1 and 2 of x.
 import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, resampled, same, type Sizes } from './op'
 import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
 /**
- * mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners).
+ * Mode 0: nearest. 1: bilinear, pixels are areas. 2: bilinear, pixels are points and corners map to corners (align_corners).
  * Mode 3 is the mean of the pixels that a new pixel covers: PyTorch's adaptive average pooling.
  */
 const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' } as const

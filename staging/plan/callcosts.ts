@@ -10,14 +10,14 @@ import { type Graph, isLaid, isOfWeight, type Op, type ValueId } from '../graph/
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { wholeShape } from '../graph/ranks'
 import { alignmentOf, anchorOf, callKey, type Windowed, windowedOf } from '../ops/callkey'
-import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
+import { asShape, type CallShapes, type BoxPlace } from '../ops/op'
 import type { Grid, Plumbing, Step, View } from './plan'
 import { boxAt, type TileIndex } from './tileboxes'
 
 /** The shapes of a call for a machine. */
 export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly View[]): CallShapes => {
   const shape = (v: View): readonly number[] => shapeIn(v.box, graph.values[v.value]!.shape)
-  const where = (v: View): Whereabouts => {
+  const where = (v: View): BoxPlace => {
     const value = graph.values[v.value]!
     return value.shape.length === 4 && !isOfWeight(graph, value)
       ? { origin: originIn(value, v.box), extent: wholeShape(graph, value) }
