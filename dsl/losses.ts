@@ -5,9 +5,10 @@ import { left } from 'fp-ts/Either'
 import { orThrow } from '../staging/core/certain'
 import { renderError } from '../staging/core/errors'
 import type { AnyAttrs } from '../staging/ops/op'
-import { type Loss, type LossCall, lossEntry, type LossSum, type OwnLoss, partsOf, type PlainLoss } from '../staging/ops/loss'
+import { type Loss, type LossCall, type LossSum, type OwnLoss, partsOf, type PlainLoss } from '../staging/ops/losses'
+import { lossEntry } from '../staging/ops/losscalls'
 
-export type { LossSum, OwnLoss } from '../staging/ops/loss'
+export type { LossSum, OwnLoss } from '../staging/ops/losses'
 
 /**
  * A loss, or a pair of a weight and a loss, for `sumOf`.

@@ -4,7 +4,7 @@
 import { type Either, left, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import { lossEntry, targetOf } from '../staging/ops/loss'
+import { lossEntry, targetOf } from '../staging/ops/losscalls'
 import type { Updates } from '../staging/ops/updates'
 import type { Model } from './model'
 import type { Net, Shape } from './net'

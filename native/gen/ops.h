@@ -245,7 +245,7 @@
   X(square) \
   X(reciprocal)
 
-/// Every loss per element of staging/ops/loss.ts: X(kind); its gradient is kind_bwd.
+/// Every loss per element of staging/ops/losses.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_ELEMENT_LOSSES(X) \
   X(mse) \
   X(l1) \

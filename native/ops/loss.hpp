@@ -1,5 +1,5 @@
 // Legality of cross-entropy and Dice: x [B,C,H,W], labels [B,1,H,W], loss [1]. Losses per element are functions of an element and its
-// target, one definition for all devices. R is the computing type. A line of the table in staging/ops/loss.ts and a struct of its
+// target, one definition for all devices. R is the computing type. A line of the table in staging/ops/losses.ts and a struct of its
 // operator's name are a loss. One with options is made from its attributes.
 #pragma once
 #include <algorithm>

@@ -125,7 +125,7 @@ ${opDefs.map((d) => `  X(${d.kind}, ${d.wire})`).join(' \\\n')}
 #define SPILLWAY_UNARY(X) \\
 ${UNARY.map((u) => `  X(${u.kind})`).join(' \\\n')}
 
-/// Every loss per element of staging/ops/loss.ts: X(kind); its gradient is kind_bwd.
+/// Every loss per element of staging/ops/losses.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_ELEMENT_LOSSES(X) \\
 ${elementLossOps
   .filter((d) => d.backward)

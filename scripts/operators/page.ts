@@ -1,6 +1,6 @@
 // The tables of docs/internals/operators.md: operators, losses, optimizers. In: their entries and the page as it is. Out: the page with them anew.
 import { type Choices, isFlag } from '../../staging/ops/choices'
-import { type LossEntry, LOSSES } from '../../staging/ops/loss'
+import { type LossEntry, LOSSES } from '../../staging/ops/losses'
 import { inputDef, limitText, type OpDef, type OperandDef } from '../../staging/ops/op'
 import { OPTIMIZERS, type OptimizerEntry } from '../../staging/ops/optimizer'
 

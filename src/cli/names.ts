@@ -2,7 +2,7 @@
 // itself.
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
-import { lossNames } from '../../staging/ops/loss'
+import { lossNames } from '../../staging/ops/losses'
 import { optimizerNames } from '../../staging/ops/optimizer'
 import { strategies } from '../../staging/planner/strategies'
 import { machineNames } from '../machine/machine'

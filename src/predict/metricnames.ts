@@ -1,6 +1,6 @@
 // Names of measures. In: a loss, the shape of its output. Out: the measures that fit it, the usual ones, and the form of output that each needs.
 import type { Form } from '../../dsl'
-import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
+import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/losses'
 import { aboutTargets, type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { Metric } from './ownmetric'
 

@@ -5,7 +5,7 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import type { Loss, Model } from '../../dsl'
-import { LOSSES, type LossName, type LossSum, partsOf, sumOfParts } from '../../staging/ops/loss'
+import { LOSSES, type LossName, type LossSum, partsOf, sumOfParts } from '../../staging/ops/losses'
 import type { Size } from '../data/decode'
 import { type SpillwayError, usage } from '../errors/errors'
 import { ignoredBy } from './metricnames'

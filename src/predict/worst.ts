@@ -3,7 +3,7 @@
 // cannot be read twice give no images.
 import * as E from 'fp-ts/Either'
 import type { Graph } from '../../staging/graph/graph'
-import { lossName, partsOf } from '../../staging/ops/loss'
+import { lossName, partsOf } from '../../staging/ops/losses'
 import { type Data, pick } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
 import { type DataSource, sampleText } from '../data/source'

@@ -3,7 +3,7 @@
 import * as E from 'fp-ts/Either'
 import { type Graph, readsBytes } from '../../staging/graph/graph'
 import { castOps } from '../../staging/ops/cast'
-import { LOSSES, type LossEntry, type LossName, lossNames } from '../../staging/ops/loss'
+import { LOSSES, type LossEntry, type LossName, lossNames } from '../../staging/ops/losses'
 import { attrsListed } from '../../staging/ops/op'
 import { numbersOf } from '../data/arrays'
 import { namesText } from '../data/classes'

@@ -2,7 +2,8 @@
 // Invariant: notes change nothing. A note states a fact about the losses; the cure is a proposal.
 // Worked example, three classes: the loss begins at 1.1, jumps to 224 and stays near 2. A guess has ln 3 = 1.1, so the rate is too high.
 import type { Graph } from '../../staging/graph/graph'
-import { ignoredIn, type Loss } from '../../staging/ops/loss'
+import { ignoredIn } from '../../staging/ops/lossofgraph'
+import type { Loss } from '../../staging/ops/losses'
 import { lossIn, ratesIn } from '../stage/identity'
 import { type Epochs, epochsAt, meanLoss } from './length'
 

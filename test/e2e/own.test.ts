@@ -1,4 +1,4 @@
-// each of staging/ops/loss, staging/ops/optimizer
+// each of staging/ops/losses, staging/ops/optimizer
 // Every loss and every optimizer of the tables, with all that an optimizer can keep: the bits of in-core under plans that swap and
 // recompute, budgets kept to the byte, and a run that goes on from its checkpoint with what the optimizer kept.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isFlag } from '../../staging/ops/choices'
-import { lossNames } from '../../staging/ops/loss'
+import { lossNames } from '../../staging/ops/losses'
 import { OPTIMIZERS, type OptimizerEntry, optimizerNames, optimizerWith, statesKept } from '../../staging/ops/optimizer'
 import { openTensors } from '../../src/files/safetensors'
 import { fewOrAll } from '../full'

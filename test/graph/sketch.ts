@@ -2,7 +2,7 @@
 import { chain, type Either, isLeft, isRight, map, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { type ElaboratedStep, type Loss, type Optimizer, training, type TrainingOptions } from '../../staging/grad/grad'
-import { lossEntry, targetOf } from '../../staging/ops/loss'
+import { lossEntry, targetOf } from '../../staging/ops/losscalls'
 import { GraphBuilder } from '../../staging/graph/builder'
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'

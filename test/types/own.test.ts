@@ -1,4 +1,4 @@
-// each of staging/ops/loss, staging/ops/optimizer
+// each of staging/ops/losses, staging/ops/optimizer
 // Losses and optimizers while typing: what an optimizer keeps for each parameter, which options there are; and the same at run time.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -6,7 +6,7 @@ import * as dsl from '../../dsl'
 import { numbersKept } from '../../dsl/plan/bytes'
 import { camel } from '../../scripts/generated'
 import { type Choices, isFlag } from '../../staging/ops/choices'
-import { type LossEntry, LOSSES } from '../../staging/ops/loss'
+import { type LossEntry, LOSSES } from '../../staging/ops/losses'
 import { OPTIMIZERS, type Optimizer, type OptimizerEntry } from '../../staging/ops/optimizer'
 import { check, type Programs } from './checker'
 

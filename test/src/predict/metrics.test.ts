@@ -10,7 +10,7 @@ import type { Compared, Metric } from '../../../src/predict/ownmetric'
 import { formFor, type MetricName, type Task, usualMetrics } from '../../../src/predict/metricnames'
 import type { Measured } from '../../../src/predict/measured'
 import { measuring } from '../../../src/predict/metrics'
-import { lossEntry } from '../../../staging/ops/loss'
+import { lossEntry } from '../../../staging/ops/losscalls'
 
 interface Case {
   readonly shape: readonly [n: number, c: number, h: number, w: number]

@@ -10,7 +10,7 @@ import type { Compared } from '../../../src/predict/ownmetric'
 import type { Measured } from '../../../src/predict/measured'
 import { measuring } from '../../../src/predict/metrics'
 import type { MetricName, Task } from '../../../src/predict/metricnames'
-import { lossEntry } from '../../../staging/ops/loss'
+import { lossEntry } from '../../../staging/ops/losscalls'
 
 const taskOf = (loss: Loss, channels: number, pixels: number): Task => {
   const entry = lossEntry(loss)
