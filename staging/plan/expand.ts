@@ -8,7 +8,7 @@ import type { Costs } from '../graph/machine'
 import { BESIDE, mayStartEarly } from '../graph/ranks'
 import { type Known, knownFor } from './callcosts'
 import { type GrowingCell, TiledSegment, type Unrolling } from './loop'
-import { type Call, type CellScope, type Plumbing, type Segment, type Step, tilesOf, type Unrolled, type View } from './plan'
+import { type Call, type CellScope, type Segment, type Step, tilesOf, type Unrolled, type View } from './plan'
 
 const cellsOf = ({ ins, outs, workspace }: Call): readonly number[] => [
   ...mapped([...ins, ...outs], (v) => v.cell),
@@ -122,14 +122,7 @@ class Expander implements Unrolling {
     }
   }
 
-  plumb(
-    kind: Plumbing,
-    attrs: Readonly<Record<string, number>>,
-    ins: readonly View[],
-    outs: readonly View[],
-    segment: number,
-    tile: number,
-  ): void {
+  emitPlumbing(...[kind, attrs, ins, outs, segment, tile]: Parameters<Unrolling['emitPlumbing']>): void {
     const isSome = (v: View): boolean => v.box.every((r) => r[1] > r[0])
     const seconds = ins.some(isSome) || outs.some(isSome) ? this.known.plumbingSeconds(kind, attrs, ins, outs) : 0
     this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds })

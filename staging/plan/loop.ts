@@ -46,7 +46,8 @@ export interface Unrolling {
   readonly wholeView: (v: ValueId, box?: Box) => View
   readonly newWhole: (v: ValueId) => View
   readonly emit: (call: Call) => void
-  readonly plumb: (
+  /** Appends a call that tiling adds: a copy, a sum, zeros. */
+  readonly emitPlumbing: (
     kind: Plumbing,
     attrs: Readonly<Record<string, number>>,
     ins: readonly View[],
@@ -95,7 +96,7 @@ class Plumbed {
   ) {}
 
   emit(from: View[], to: View, tile: number, attrs: Readonly<Record<string, number>> = NO_ATTRS): void {
-    this.x.plumb(this.kind, attrs, this.ins.once(from), this.outs.once([to]), this.segment, tile)
+    this.x.emitPlumbing(this.kind, attrs, this.ins.once(from), this.outs.once([to]), this.segment, tile)
   }
 }
 
