@@ -5,6 +5,9 @@ set(CHECKOUT ${TESTS}/../..)
 # Of all targets of this file: test code runs for a second and compiles for minutes. The kernels under test are the addon's own objects.
 # All are position-independent alike, since they share a precompiled header.
 set(TEST_OPTIONS -O1 -fPIC)
+if(SPILLWAY_SANITIZE)
+  set(TEST_OPTIONS -O0 -fPIC)  # sanitizers multiply the time of compilation more than that of the tests
+endif()
 
 # A device plugin for tests, beside the addon: what the runtime does with an asynchronous device, without one.
 # Its kernels are the cuda device's own, compiled for the host.
