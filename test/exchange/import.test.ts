@@ -36,6 +36,10 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'matrices-traced',
+  'matrices-dynamo',
+  'biased-traced',
+  'biased-dynamo',
   'powers-kept',
   'wide-traced',
   'wide-dynamo',
@@ -543,29 +547,13 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     scoresThen(node('Mul', ['b', 'two'], 'y')),
     /node 'y's' \(Mul\): it multiplies a softmax by a number; allowed: scores before it/,
   ],
-  'scores that are transposed before their softmax': [
-    scoresThen(node('Transpose', ['a'], 'y', [ints('perm', 0, 2, 1)])),
-    /node 'y's' \(Transpose\): it transposes scores; allowed: queries and keys of a softmax, exchanged/,
+  'a softmax of the columns of each row': [
+    { ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y')), initializer: [int64s('to', 0, 4, 2, 4, 8)] },
+    /node 'y's' \(Softmax\): it takes a softmax over parts of pixels; allowed: channels of a group, all pixels, or all elements/,
   ],
-  'values between transposed scores': [
-    scoresThen(node('Transpose', ['b'], 'd', [ints('perm', 0, 2, 1)]), node('MatMul', ['d', 't'], 'y')),
-    /node 'y's' \(MatMul\): it multiplies transposed scores by values; allowed: values by transposed scores/,
-  ],
-  'values that are no multiple of queries': [
-    {
-      ...nodes(
-        { ...node('Split', ['x', '[3,1]'], 'k', [axis1]), output: ['k', 'o'] },
-        node('Reshape', ['k', 'flat'], 'f'),
-        node('Reshape', ['x', 'flat'], 'v'),
-        node('Transpose', ['f'], 'q', [ints('perm', 0, 2, 1)]),
-        node('Transpose', ['v'], 'w', [ints('perm', 0, 2, 1)]),
-        node('MatMul', ['q', 'f'], 'a'),
-        node('Softmax', ['a'], 'b'),
-        node('MatMul', ['b', 'w'], 'y'),
-      ),
-      initializer: [int64s('[3,1]', 3, 1), int64s('flat', 0, 0, -1)],
-    },
-    /node 'y's' \(MatMul\): its values have 4 channels, its queries 3; allowed: a multiple, of whole images/,
+  'matrices of different sizes': [
+    { ...nodes(node('Reshape', ['x', 'flat'], 'f'), node('MatMul', ['f', 'f'], 'y')), initializer: [int64s('flat', 0, 4, -1)] },
+    /node 'y's' \(MatMul\): it multiplies matrices \[1,4,64\] and \[1,4,64\]; allowed: equal numbers of matrices and equal inner sizes/,
   ],
   'a sum of rows': [
     {
@@ -579,7 +567,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y', [{ ...axis1, i: 2 }])),
       initializer: [int64s('to', 0, 4, 2, 4, 8)],
     },
-    /node 'y's' \(Softmax\): its input 'a' is a reshaped or sliced value/,
+    /node 'y's' \(Softmax\): it takes a softmax over parts of pixels; allowed: channels of a group, all pixels, or all elements/,
   ],
   'a root of another order': [
     {
