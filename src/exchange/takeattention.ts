@@ -457,7 +457,8 @@ const attention = (r: Reading, scores: Scores, v: View): View => {
     bias?.tag === 'table'
       ? /^([\w.-]+)\.(?:relative_position_bias_table|attention_biases)$/.exec(bias.table.tensor.name)?.[1]
       : undefined
-  const isMirrored = (scores.stride ?? 1) > 1 || (bias?.tag === 'table' && bias.hasRowsOfHeads === true)
+  const isOfAbsolute = bias?.tag === 'table' && (bias.hasRowsOfHeads === true || bias.table.dims[0] === window[0] * window[1])
+  const isMirrored = (scores.stride ?? 1) > 1 || isOfAbsolute
   const beside = /^([\w.-]+)\.qkv$/.exec(nameOf(r, step))?.[1]
   const name = (own ?? beside) === undefined ? r.named() : r.unused((own ?? beside)!)
   const shift = shiftOf(r, step, window, grid, mask)
@@ -512,7 +513,10 @@ const mirroredPositions = (
   if (bias.tag === 'table') {
     const given = numbersOf(bias.index.tensor)
     if (!bias.headsFirst || given?.length !== places.length || places.some((p, i) => p !== given[i])) refuse(`it adds ${WHAT}`)
-    r.parameter(parameter, bias.table, [heads, size])
+    const { table } = bias
+    // PyTorch's newer exporter stores the table with a column for each head.
+    const rows = bias.hasRowsOfHeads ? table : { ...table, dims: [heads, size], transposed: !table.transposed }
+    r.parameter(parameter, rows, [heads, size])
     return
   }
   const { tensor } = bias.weight

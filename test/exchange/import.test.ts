@@ -461,6 +461,32 @@ const scoresThen = (...more: readonly NodeProto[]): Partial<GraphProto> => ({
   initializer: [int64s('flat', 0, 4, -1), float('two', 2)],
 })
 
+test('a table of absolute distances with a column for each head becomes that of a mirrored bias', () => {
+  const at = (i: number): readonly [number, number] => [Math.floor(i / 8), i % 8]
+  const pixels = Array.from({ length: 64 }, (_, i) => at(i))
+  const distances = pixels.flatMap(([y, x]) => pixels.map(([v, u]) => Math.abs(y - v) * 8 + Math.abs(x - u)))
+  const graph = (places: readonly number[]): Partial<GraphProto> => ({
+    ...nodes(
+      node('Reshape', ['x', 'flat'], 'f'),
+      node('Transpose', ['f'], 't', [ints('perm', 0, 2, 1)]),
+      node('MatMul', ['t', 'f'], 'a'),
+      node('GatherND', ['table', 'places'], 'g'),
+      node('Transpose', ['g'], 'h', [ints('perm', 2, 0, 1)]),
+      node('Add', ['a', 'h'], 's'),
+      node('Softmax', ['s'], 'b'),
+      node('MatMul', ['b', 't'], 'y'),
+    ),
+    initializer: [int64s('flat', 0, 4, -1), weight('table', 64, 1), { ...int64s('places', ...places), dims: [64, 64, 1] }],
+  })
+  const made = got(read(written(graph(distances))))
+  const [table] = made.parameters.filter((p) => p.name.endsWith('.attention_biases'))
+  assert.equal([table!.shape, table!.transposed], [[1, 64], true])
+  assert.match(
+    refusal(read(written(graph(distances.map((d) => 63 - d))))),
+    /it adds a bias of scores that is not a number for each head and distance of two pixels/,
+  )
+})
+
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
