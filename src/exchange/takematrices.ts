@@ -84,6 +84,7 @@ export const matrixProduct = (r: Reading, a: View, b: View): View => {
   if (right.hasChannelsFirst) return result(contracted('mixed', left, right, mixedShape(x, y)), left.inner, true)
   return result(contracted('pixels', right, left, [x[0], groups * right.inner, 1, left.inner]), right.inner, false)
 }
+
 /** Returns true for a matrix of all channels of a group, then all pixels. */
 const hasRowsOfChannels = (r: Reading, { step, axes }: View): boolean =>
   isRow(axes[axes.length - 1], r.shape(step)) && axes.slice(0, -1).every(areChannels)

@@ -39,15 +39,11 @@ const cost =
   (a: Attrs, s: CallShapes): number =>
     (2 * products * s.ins.slice(0, 2).reduce((n, x) => n * (x ?? []).reduce((m, d) => m * d, 1), 1)) /
     (summed(a, s.ins) * a.groups * (s.ins[0]?.[0] ?? 1))
-/** As the CPU: one side of a product and a block of rows of the others, for each thread. */
-const scratch =
-  (sides: number) =>
-  (a: Attrs, s: CallShapes): number => {
-    const [x = [1, 1, 1, 1], z = [1, 1, 1, 1]] = s.ins
-    const sizes = [x, z].flatMap((v) => [v[1]! / a.groups, pixelsOf(v)])
-    const most = Math.max(...sizes)
-    return 64 * 4 * (sides * Math.max(...[x, z].map((v) => (v[1]! / a.groups) * pixelsOf(v))) + 2 * 64 * most)
-  }
+/** As the CPU: one side of a product and blocks of rows of the others, for each thread. In the gradient, dy may be that side. */
+const scratch = ({ groups }: Attrs, { ins }: CallShapes): number => {
+  const sides = ins.flatMap((v) => (v === undefined ? [] : [[v[1]! / groups, pixelsOf(v)] as const]))
+  return 64 * 4 * (Math.max(...sides.map(([c, p]) => c * p)) + 2 * 64 * Math.max(...sides.flat()))
+}
 
 export const contract = defineOp({
   kind: 'contract',
@@ -90,7 +86,7 @@ export const contract = defineOp({
     },
   ],
   flops: cost(1),
-  workspace: scratch(1),
+  workspace: scratch,
 })
 
 export const contractBwd = defineOp({
@@ -109,5 +105,5 @@ export const contractBwd = defineOp({
       legal(a!, b!),
     ),
   flops: cost(2),
-  workspace: scratch(2),
+  workspace: scratch,
 })
