@@ -1,12 +1,22 @@
-// Joins of tensors of a step and of named values: side by side, added, multiplied; of named values also attended. In: their shapes. Out: the shape, or an error in words; and the operator, with the
-// dimensions along which it may be tiled.
+// Joins of tensors of a step and of named values: side by side, added, multiplied; of named values also attended and contracted. In: their shapes.
+// Out: the shape, or an error in words; and the operator, with the dimensions along which it may be tiled.
 import { type Either, left, right } from 'fp-ts/Either'
 import { DIMS } from '../staging/core/box'
 import { MOST_HEAD_CHANNELS } from '../staging/ops/attention'
+import { contracted } from '../staging/ops/contract'
 import type { AnyAttrs } from '../staging/ops/op'
-import type { Attended } from './compose'
+import type { Attended, Contracted } from './compose'
 import { badSize } from './layers/rule'
-import { branchesDiffer, factorMisfits, headTooWide, keysDoNotFit, noBranches, shapeText, termsDiffer } from './messages'
+import {
+  branchesDiffer,
+  factorMisfits,
+  headTooWide,
+  keysDoNotFit,
+  matricesDoNotFit,
+  noBranches,
+  shapeText,
+  termsDiffer,
+} from './messages'
 import type { Dim, Shape } from './net'
 
 export type Combining = 'joined' | 'added' | 'multiplied'
@@ -90,6 +100,26 @@ export const attention = ({ heads, headFirst = false, scale }: Attended): Combin
     return fault === null ? right(first) : left(fault)
   },
   attrs: (first) => ({ heads, headFirst: Number(headFirst), scale: scale ?? 1 / Math.sqrt(first[1] / heads) }),
+})
+
+/** The numbers of the axes that are summed, as in the operator. */
+export const OVER: Readonly<Record<Contracted['over'], number>> = { channels: 0, pixels: 1, mixed: 2 }
+
+/** The product of two named values as matrices. */
+export const contraction = ({ over, groups = 1 }: Contracted): Combination => ({
+  op: 'contract',
+  called: 'contraction',
+  ofAllPixels: true,
+  ft: ['B'],
+  shape: (first, [second = first]) => {
+    const bad = badSize(['number of groups', groups, 1])
+    if (bad !== null) return left(bad)
+    const made = contracted({ over: OVER[over], groups }, first, second)
+    return made === undefined
+      ? left(matricesDoNotFit(shapeText(first), shapeText(second), `${groups}`, over))
+      : right(made as unknown as Shape)
+  },
+  attrs: () => ({ over: OVER[over], groups }),
 })
 
 export const shapeOf = ({ shape }: Combination, [first, ...others]: readonly Shape[]): Either<string, Shape> =>

@@ -111,8 +111,29 @@ export interface Attended {
 }
 
 /**
- * The values that a `value` reads: one by name, or several that are added, joined along the channels, multiplied, or
- * attended.
+ * Two values that a `value` reads as one: a product of matrices for each image and group of channels. A group is a matrix of
+ * channels and pixels.
+ *
+ * @example const reads: Contracted = { contracted: ['keys', 'queries'], over: 'channels', groups: 4 }
+ */
+export interface Contracted {
+  /** The first value and the second. */
+  readonly contracted: readonly [first: string, second: string]
+  /**
+   * The axes that are summed. `'channels'`: of both; the channels of the result are the pixels of the first, as in scores of
+   * attention. `'pixels'`: of both; the result has the channels of the first, and those of the second as columns. `'mixed'`:
+   * the pixels of the first and the channels of the second, as in shares times values.
+   *
+   * @example value('kv', { contracted: ['v', 'k'], over: 'pixels' })
+   */
+  readonly over: 'channels' | 'pixels' | 'mixed'
+  /** Number of groups of channels. Default 1. @example value('kv', { contracted: ['v', 'k'], over: 'pixels', groups: 4 }) */
+  readonly groups?: number
+}
+
+/**
+ * The values that a `value` reads: one by name, or several that are added, joined along the channels, multiplied, attended,
+ * or contracted.
  *
  * @example const reads: Reads = { added: ['a', 'b'] }
  */
@@ -122,6 +143,7 @@ export type Reads =
   | { readonly joined: readonly [string, string, ...string[]] }
   | { readonly multiplied: readonly [value: string, factor: string] }
   | Attended
+  | Contracted
 
 /**
  * The named value that `value` creates.
@@ -286,7 +308,8 @@ export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<rea
  *
  * @param name Name of the value; it is no prefix of the layers' names.
  * @param reads The name of an earlier value, or `'input'`; or several as `{ added: ['a', 'b'] }`,
- *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`, `{ attended: ['queries', 'keys'], heads: 4 }`.
+ *   `{ joined: ['a', 'b'] }`, `{ multiplied: ['value', 'factor'] }`, `{ attended: ['queries', 'keys'], heads: 4 }`,
+ *   `{ contracted: ['keys', 'queries'], over: 'channels' }`.
  * @param layers Layers in execution order. Without layers, the value equals its input.
  * @example values(value('a', 'input', conv2d('conv1', 8, 3)), value('b', { joined: ['input', 'a'] }, relu()))
  */

@@ -6,6 +6,7 @@ import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { optionRefused, type Options, unknownKey } from '../staging/core/options'
 import type { GraphError } from '../staging/core/errors'
+import { OVER } from './combined'
 import { layerKinds, ruleOf } from './layers/registry'
 import type { FieldFault } from './layers/rule'
 import type { Net } from './net'
@@ -64,19 +65,27 @@ const field =
     legal(value) ? E.right(value) : E.left(wrong(kind, value, at))
 
 /** The most values that a combination reads. */
-const MOST_READ: Readonly<Record<string, number>> = { added: Infinity, joined: Infinity, multiplied: 2, attended: 2 }
-/** The other fields of a combination. */
-const isOption: Readonly<Record<string, (u: unknown) => boolean>> = {
-  heads: t.number.is,
-  headFirst: t.boolean.is,
-  scale: (u) => t.number.is(u) && Number.isFinite(u),
+const MOST_READ: Readonly<Record<string, number>> = {
+  added: Infinity,
+  joined: Infinity,
+  multiplied: 2,
+  attended: 2,
+  contracted: 2,
 }
+/** The other fields of a combination. */
+const OPTIONS: Readonly<Record<string, Readonly<Record<string, (u: unknown) => boolean>>>> = {
+  attended: { heads: t.number.is, headFirst: t.boolean.is, scale: (u) => t.number.is(u) && Number.isFinite(u) },
+  contracted: { over: (u) => t.string.is(u) && Object.hasOwn(OVER, u), groups: t.number.is },
+}
+/** The fields that a combination needs. */
+const NEEDED: Readonly<Record<string, string>> = { attended: 'heads', contracted: 'over' }
 const isReads = (u: unknown): boolean => {
   if (typeof u !== 'object' || u === null) return t.string.is(u)
   const [[kind = '', of] = [], ...options] = Object.entries(u)
   const most = Object.hasOwn(MOST_READ, kind) ? MOST_READ[kind]! : 0
-  const areOptions = options.every(([name, v]) => Object.hasOwn(isOption, name) && isOption[name]!(v))
-  const isWhole = kind === 'attended' ? areOptions && 'heads' in u : options.length === 0
+  const legal = OPTIONS[kind] ?? {}
+  const areOptions = options.every(([name, v]) => Object.hasOwn(legal, name) && legal[name]!(v))
+  const isWhole = areOptions && (NEEDED[kind] === undefined || NEEDED[kind] in u)
   return isWhole && Array.isArray(of) && of.length >= 2 && of.length <= most && of.every(t.string.is)
 }
 
@@ -91,7 +100,7 @@ const ownFields: Readonly<Record<OwnField, Field>> = {
   reads: field(isReads, (_, u, at) =>
     invalid(
       `${at}.reads`,
-      `${show(u)} is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads`,
+      `${show(u)} is not the name of a value, nor names that are added, joined, multiplied, attended by a number of heads or contracted over channels or pixels`,
     ),
   ),
   side: field(t.number.is, (_, u, at) => invalid(`${at}.side`, `${show(u)} is not the side of a block`)),

@@ -26,6 +26,7 @@ import type {
   FactorMisfits,
   HeadTooWide,
   KeysDoNotFit,
+  MatricesDoNotFit,
   NoBranches,
   NoFactor,
   NoValues,
@@ -596,7 +597,7 @@ export type ReadBy<V extends AnyValue, Env> = V['reads'] extends string
       ? CombinedFacts<V['reads'], ShapesAt<Ns, Env>>
       : Misfit<V['name'], 'value', ValueUnknown<FirstUnknown<Ns, Env>>>
     : never
-type Named<R> = R extends { readonly attended: infer Ns } ? Ns : R[keyof R]
+type Named<R> = R extends { readonly attended: infer Ns } ? Ns : R extends { readonly contracted: infer Ns } ? Ns : R[keyof R]
 type ShapeAt<Env, Name> = Env[Name & keyof Env] extends infer S extends Shape ? S : never
 type ShapesAt<Ns, Env> = { [I in keyof Ns]: ShapeAt<Env, Ns[I]> }
 type FirstUnknown<Ns, Env> = Ns extends readonly [infer N extends string, ...infer T]
@@ -615,9 +616,11 @@ type CombinedFacts<R, Shapes> = Shapes extends readonly [infer A extends Shape, 
       : Others extends readonly [infer F extends Shape]
         ? R extends { readonly attended: unknown; readonly heads: infer N extends number }
           ? AttendedFacts<N, A, F>
-          : F extends A | [A[0], A[1], 1, 1] | [A[0], 1, A[2], A[3]]
-            ? NewValue<A, Dim>
-            : Misfit<'product', 'product', FactorMisfits<ShapeText<F>, ShapeText<A>>>
+          : R extends { readonly contracted: unknown; readonly over: infer Over extends string }
+            ? ContractedFacts<R extends { readonly groups: infer G extends number } ? G : 1, Over, A, F>
+            : F extends A | [A[0], A[1], 1, 1] | [A[0], 1, A[2], A[3]]
+              ? NewValue<A, Dim>
+              : Misfit<'product', 'product', FactorMisfits<ShapeText<F>, ShapeText<A>>>
         : never
   : Misfit<'values', 'values', NotATuple>
 type NewValue<Out extends Shape, Ft extends Dim> = Known<Out, Ft, AddOutput<Nothing, Out>, never>
@@ -638,6 +641,38 @@ type HeadIsTooWide<C extends number, N extends number> = number extends C | N
   : Compare<Div<C, N>, 256> extends 'more'
     ? true
     : false
+
+/** The product of A and B as matrices of G groups. */
+type ContractedFacts<G extends number, Over extends string, A extends Shape, B extends Shape> =
+  BadSize<[['number of groups', G, 1]]> extends infer Bad
+    ? Bad extends string
+      ? Misfit<'contraction', 'contraction', Bad>
+      : [A[0], Divides<A[1], G>, Divides<B[1], G>] extends [B[0], true, true]
+        ? MatrixProduct<G, Over, A, B, Mul<A[2], A[3]>> extends infer Out
+          ? Out extends Shape
+            ? NewValue<Out, 'B'>
+            : Misfit<'contraction', 'contraction', MatricesDoNotFit<ShapeText<A>, ShapeText<B>, `${G}`, Over>>
+          : never
+        : Misfit<'contraction', 'contraction', MatricesDoNotFit<ShapeText<A>, ShapeText<B>, `${G}`, Over>>
+    : never
+/** The shape of a product; null if the summed axes differ. P: the pixels of A. */
+type MatrixProduct<
+  G extends number,
+  Over extends string,
+  A extends Shape,
+  B extends Shape,
+  P extends number,
+> = Over extends 'channels'
+  ? A[1] extends B[1]
+    ? [A[0], Mul<G, P>, B[2], B[3]]
+    : null
+  : Over extends 'pixels'
+    ? P extends Mul<B[2], B[3]>
+      ? [A[0], A[1], 1, Div<B[1], G>]
+      : null
+    : B[1] extends Mul<G, P>
+      ? [A[0], A[1], B[2], B[3]]
+      : null
 
 /** The first shape that is not A. */
 type NotEqual<A extends Shape, Others> = Others extends readonly [infer B extends Shape, ...infer T]

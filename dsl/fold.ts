@@ -5,7 +5,7 @@
 import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import { attention, type Combination, COMBINATIONS, type Combining } from './combined'
+import { attention, type Combination, COMBINATIONS, type Combining, contraction } from './combined'
 import type {
   AtInputSize,
   Block,
@@ -221,6 +221,7 @@ const INPUT = 'input'
 const readsOf = (reads: Reads): { readonly by?: Combination; readonly of: readonly string[] } => {
   if (typeof reads === 'string') return { of: [reads] }
   if ('attended' in reads) return { by: attention(reads), of: reads.attended }
+  if ('contracted' in reads) return { by: contraction(reads), of: reads.contracted }
   const [entry] = Object.entries(reads) as readonly (readonly [Combining, readonly string[]])[]
   return { by: COMBINATIONS[entry![0]], of: entry![1] }
 }

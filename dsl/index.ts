@@ -19,6 +19,7 @@ export {
   type Scaled,
   scaled,
   type Attended,
+  type Contracted,
   type Reads,
   type Seq,
   seq,

@@ -83,6 +83,17 @@ export const keysDoNotFit = <K extends string, H extends string, Q extends strin
   `${keys} are not the keys and values of ${heads} heads for queries of ${queries}; allowed: the same batch and twice the channels, in whole heads` as const
 export type KeysDoNotFit<K extends string, H extends string, Q extends string> = ReturnType<typeof keysDoNotFit<K, H, Q>>
 
+export const matricesDoNotFit = <A extends string, B extends string, G extends string, O extends string>(
+  first: A,
+  second: B,
+  groups: G,
+  over: O,
+) =>
+  `${first} and ${second} are no matrices to contract over '${over}' with ${groups} groups of channels; allowed: the same batch, whole groups and equal sizes of the summed axes` as const
+export type MatricesDoNotFit<A extends string, B extends string, G extends string, O extends string> = ReturnType<
+  typeof matricesDoNotFit<A, B, G, O>
+>
+
 export const windowDoesNotDivide = <W extends string, S extends string>(window: W, shape: S) =>
   `windows of ${window} do not divide its input of ${shape}` as const
 export type WindowDoesNotDivide<W extends string, S extends string> = ReturnType<typeof windowDoesNotDivide<W, S>>

@@ -40,7 +40,8 @@ SEGMENTATION = 'fcn_resnet50 deeplabv3_resnet50 deeplabv3_mobilenet_v3_large lra
 TIMM = '''resnet50d seresnet50 ecaresnet50d cspdarknet53 hrnet_w18 res2net50_26w_4s repvgg_b0 regnetz_b16 mobilenetv4_conv_small tf_efficientnet_b0
 ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12 vovnet39a dpn68 mobilevit_s pvt_v2_b0
 mobilenetv4_hybrid_medium resnest14d skresnet18 tresnet_m focalnet_tiny_srf hgnetv2_b0 swin_tiny_patch4_window7_224 twins_pcpvt_small
-twins_svt_small mixer_s32_224 gmlp_ti16_224 resmlp_12_224 nf_regnet_b0 caformer_s18 poolformerv2_s12 pit_ti_224'''.split()
+twins_svt_small mixer_s32_224 gmlp_ti16_224 resmlp_12_224 nf_regnet_b0 caformer_s18 poolformerv2_s12 pit_ti_224 levit_128s
+tiny_vit_5m_224 efficientformer_l1 shvit_s1 davit_tiny cait_xxs24_224 gc_efficientnetv2_rw_t'''.split()
 SMP = [(a, 'resnet34') for a in 'Unet UnetPlusPlus MAnet Linknet FPN PSPNet PAN DeepLabV3 DeepLabV3Plus UPerNet'.split()]
 SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121', 'mit_b0')]
 SMP += [('Segformer', 'mit_b0')]

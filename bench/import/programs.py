@@ -22,7 +22,7 @@ from networks import networks, timm, torch, tv, warnings
 SAMPLE = ('torchvision/resnet18', 'torchvision/mobilenet_v2', 'torchvision/convnext_tiny', 'torchvision/regnet_y_400mf', 'timm/seresnet50',
           'timm/mobilevit_s', 'timm/convnextv2_tiny', 'timm/pvt_v2_b0', 'timm/mobilenetv4_hybrid_medium', 'smp/Unet-resnet34',
           'smp/Unet-mit_b0', 'smp/Segformer-mit_b0', 'timm/resnest14d', 'timm/skresnet18', 'timm/tresnet_m', 'timm/focalnet_tiny_srf',
-          'timm/nf_regnet_b0', 'timm/hgnetv2_b0', 'timm/poolformerv2_s12')
+          'timm/nf_regnet_b0', 'timm/hgnetv2_b0', 'timm/poolformerv2_s12', 'timm/shvit_s1', 'smp/MAnet-resnet34')
 STEPS, BATCH, SIZE, LR = 20, 4, 64, 1e-5
 
 

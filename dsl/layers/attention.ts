@@ -1,4 +1,6 @@
 // Scaled dot-product attention within groups of pixels. In: [B,3C,H,W], the channels of queries, keys and values. Out: [B,C,H,W]. FT-compatible in B.
+import { chain, map, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
@@ -25,6 +27,9 @@ import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
 
+/** The trained bias of scores: none, a number for each distance, or one for a distance and its mirror images. */
+type Relative = boolean | 'mirrored'
+
 /**
  * The layer that `attention` creates.
  *
@@ -36,7 +41,7 @@ export interface Attention<
   W extends Extent | 'image' = 'image',
   G extends boolean = false,
   S extends Extent = 0,
-  R extends boolean = false,
+  R extends Relative = false,
 > extends Layer<'attention', Name> {
   readonly heads: Heads
   readonly window: W
@@ -52,7 +57,7 @@ export interface Attention<
  *
  * @example const options: AttentionOptions<7, false, 3, true> = { window: 7, shift: 3, relative: true }
  */
-export interface AttentionOptions<W extends Extent | 'image', G extends boolean, S extends Extent, R extends boolean> {
+export interface AttentionOptions<W extends Extent | 'image', G extends boolean, S extends Extent, R extends Relative> {
   /**
    * Pixels that attend to each other: the height and width of a window, which divide the image. Default 'image': all
    * pixels.
@@ -74,7 +79,8 @@ export interface AttentionOptions<W extends Extent | 'image', G extends boolean,
    */
   readonly shift?: S | undefined
   /**
-   * If true, a trained number for each head and each distance of two pixels is added to their score. Default false.
+   * If true, a trained number for each head and each distance of two pixels is added to their score. `'mirrored'`: the
+   * number is the same for a distance and its mirror images, as in LeViT. Default false.
    *
    * @example attention('attn', 3, { window: 7, relative: true })
    */
@@ -88,7 +94,7 @@ export interface AttentionOptions<W extends Extent | 'image', G extends boolean,
   /** Factor of the products. Default: 1 / √(C / heads). @example attention('attn', 2, { scale: 0.125 }) */
   readonly scale?: number | undefined
 }
-const OPTIONS = optionsFor<AttentionOptions<Extent, boolean, Extent, boolean>>()(
+const OPTIONS = optionsFor<AttentionOptions<Extent, boolean, Extent, Relative>>()(
   'attention',
   'window',
   'grid',
@@ -102,7 +108,7 @@ const OPTIONS = optionsFor<AttentionOptions<Extent, boolean, Extent, boolean>>()
  * Creates scaled dot-product attention: y = softmax(scale·q·kᵀ)·v for each head. Its input has the channels of queries,
  * keys and values, e.g. from `pixelLinear`. No matrix of scores is stored; the backward pass computes them again.
  *
- * @param name Name of the layer; with `relative`, its parameter is `<name>.relative_position_bias_table`.
+ * @param name Name of the layer; with `relative`, its parameter is `<name>.relative_position_bias_table`, or `<name>.attention_biases` if it is mirrored.
  * @param heads Number of heads; 3·heads must divide the channels.
  * @param options `window`, `grid` and `shift` choose the pixels that attend to each other; `relative` adds a trained bias.
  * @example
@@ -117,14 +123,14 @@ export const attention = <
   const W extends Extent | 'image' = 'image',
   G extends boolean = false,
   const S extends Extent = 0,
-  R extends boolean = false,
+  R extends Relative = false,
   Given = unknown,
 >(
   name: N,
   heads: H,
   options: AttentionOptions<W, G, S, R> & Strays<Given, typeof OPTIONS> = {} as never,
 ): Attention<N, H, W, G, S, R> => {
-  const { scale } = known(OPTIONS, options as AttentionOptions<Extent, boolean, Extent, boolean>)
+  const { scale } = known(OPTIONS, options as AttentionOptions<Extent, boolean, Extent, Relative>)
   return {
     kind: 'attention',
     name,
@@ -140,7 +146,7 @@ export const attention = <
 
 // ---------------------------------------------------------------- its shape, as a type
 
-type AnyAttention = Attention<any, number, Extent | 'image', boolean, Extent, boolean>
+type AnyAttention = Attention<any, number, Extent | 'image', boolean, Extent, Relative>
 type WindowOf<W, S extends Shape> = W extends Extent ? W : [S[2], S[3]]
 type WindowsFit<W extends Extent, S extends Shape> =
   Divides<S[2], Height<W>> extends false ? false : Divides<S[3], Width<W>> extends false ? false : true
@@ -181,7 +187,9 @@ type Reach<N extends number> = Sub<Mul<2, N>, 1> & number
 type TableParameters<L, S extends Shape> = L extends AnyAttention
   ? L['relative'] extends true
     ? Low<Mul<Mul<Reach<Height<WindowOf<L['window'], S>>>, Reach<Width<WindowOf<L['window'], S>>>>, L['heads']>>
-    : null
+    : L['relative'] extends 'mirrored'
+      ? Low<Mul<Mul<Height<WindowOf<L['window'], S>>, Width<WindowOf<L['window'], S>>>, L['heads']>>
+      : null
   : null
 
 declare module '../net' {
@@ -215,7 +223,7 @@ const fault = (l: AnyAttention, input: Shape): string | null => {
   return l.grid && height(l.shift) + width(l.shift) > 0 ? gridNotShifted() : null
 }
 
-export const attentionRule: LayerRule<Attention<string, number, Extent | 'image', boolean, Extent, boolean>> = {
+export const attentionRule: LayerRule<Attention<string, number, Extent | 'image', boolean, Extent, Relative>> = {
   masked: 'refused',
   codec: layerCodec(
     'attention',
@@ -224,7 +232,7 @@ export const attentionRule: LayerRule<Attention<string, number, Extent | 'image'
       window: t.union([extentCodec, t.literal('image')]),
       grid: t.boolean,
       shift: extentCodec,
-      relative: t.boolean,
+      relative: t.union([t.boolean, t.literal('mirrored')]),
       headFirst: t.boolean,
     },
     { scale: t.number },
@@ -233,8 +241,11 @@ export const attentionRule: LayerRule<Attention<string, number, Extent | 'image'
   fault,
   params: (l, input) => {
     const [windowH, windowW] = windowOf(l.window, input)
+    if (l.relative === false) return []
+    if (l.relative === 'mirrored')
+      return [{ name: 'attention_biases', shape: [l.heads, windowH * windowW], init: { dist: 'constant', a: 0 } }]
     const shape = tableOf({ heads: l.heads, windowH, windowW })
-    return l.relative ? [{ name: 'relative_position_bias_table', shape, init: { dist: 'normal', a: 0.02 } }] : []
+    return [{ name: 'relative_position_bias_table', shape, init: { dist: 'normal', a: 0.02 } }]
   },
   elaborate: (l, x, at) => {
     const [windowH, windowW] = windowOf(l.window, at.input)
@@ -246,9 +257,19 @@ export const attentionRule: LayerRule<Attention<string, number, Extent | 'image'
       grid: Number(l.grid),
       shiftH: windowH === at.input[2] ? 0 : height(l.shift),
       shiftW: windowW === at.input[3] ? 0 : width(l.shift),
-      biased: Number(l.relative),
+      biased: Number(l.relative !== false),
       scale: l.scale ?? 1 / Math.sqrt(at.input[1] / (3 * l.heads)),
     }
-    return withParams(at, (table) => emit(at, 'attention', attrs, [x, ...table]))
+    return withParams(at, (own) =>
+      pipe(
+        l.relative === 'mirrored'
+          ? pipe(
+              emit(at, 'mirror', { height: windowH, width: windowW }, own),
+              map((table) => [table]),
+            )
+          : right(own),
+        chain((table) => emit(at, 'attention', attrs, [x, ...table])),
+      ),
+    )
   },
 }

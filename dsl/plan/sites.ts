@@ -148,7 +148,9 @@ type KindOf<R> = R extends { readonly added: unknown }
     ? 'concat'
     : R extends { readonly attended: unknown }
       ? 'attention'
-      : 'product'
+      : R extends { readonly contracted: unknown }
+        ? 'contraction'
+        : 'product'
 
 type ResizeSite<X, S extends Shape, P extends string, U extends string, Before> = X extends AnyFacts
   ? ResizedShape<X['out'], S> extends infer Z extends Shape

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/stored.hpp"
+#include "cpu/row_products.hpp"
 #include "ops/elementary.hpp"
 
 namespace spillway::cpu {
@@ -17,23 +17,6 @@ namespace {
 constexpr int64_t block_rows = 16;
 /// Images and groups in slices: their number depends on the shape only.
 int64_t slices_of(const ops::AttentionPlan& p) { return std::min<int64_t>(p.images * p.groups(), 16); }
-
-/// out[r][j] = Σ_e a[r][e]·b[e][j] for rows of `width`, `lanes` columns at a time.
-void multiply_rows(const float* a, const float* b, float* out, int64_t rows, int64_t inner, int64_t width) {
-  for (int64_t first = 0; first < width; first += lanes) {
-    const int64_t count = std::min(lanes, width - first);
-    for (int64_t r = 0; r < rows; r++) {
-      float sums[lanes] = {};
-      for (int64_t e = 0; e < inner; e++) {
-        const float factor = a[r * inner + e];
-        const float* const row = b + e * width + first;
-#pragma omp simd
-        for (int64_t j = 0; j < count; j++) sums[j] += factor * row[j];
-      }
-      std::copy_n(sums, count, out + r * width + first);
-    }
-  }
-}
 
 /// out[j][e] += Σ_r p[r][j]·a[r][e].
 void add_turned(const float* p, const float* a, float* out, int64_t rows, int64_t width, int64_t inner) {

@@ -220,7 +220,11 @@
   X(attend, 292) \
   X(attend_bwd, 293) \
   X(spread, 294) \
-  X(spread_bwd, 295)
+  X(spread_bwd, 295) \
+  X(contract, 296) \
+  X(contract_bwd, 297) \
+  X(mirror, 298) \
+  X(mirror_bwd, 299)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1369,6 +1373,26 @@ struct SpreadAttrs {
 
 using SpreadBwdAttrs = SpreadAttrs;
 
+struct ContractAttrs {
+  int64_t over;
+  int64_t groups;
+  static ContractAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+using ContractBwdAttrs = ContractAttrs;
+
+struct MirrorAttrs {
+  int64_t height;
+  int64_t width;
+  static MirrorAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+using MirrorBwdAttrs = MirrorAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1534,6 +1558,10 @@ inline constexpr AttrLimit AttendLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOU
 inline constexpr AttrLimit AttendBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SpreadLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SpreadBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ContractLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ContractBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MirrorLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MirrorBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -2185,6 +2213,18 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"p", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::whole, Element::real, true, false, nullptr}}},
     {"spread_bwd", 295, 1, 1, 1, 1, 1, 0, "i", false, -1, 0, SpreadBwdLimits, 1,
+     {{"dy", Role::whole, Element::real, false, false, nullptr}},
+     {{"dp", Role::whole, Element::real, true, false, nullptr}}},
+    {"contract", 296, 2, 2, 1, 1, 2, 0, "ii", false, -1, -1, ContractLimits, 2,
+     {{"a", Role::data, Element::either, false, false, "saaa"}, {"b", Role::data, Element::either, false, false, "saaa"}},
+     {{"y", Role::data, Element::either, true, false, "saaa"}}},
+    {"contract_bwd", 297, 3, 3, 2, 2, 2, 0, "ii", false, -1, 2, ContractBwdLimits, 2,
+     {{"a", Role::data, Element::either, false, false, "saaa"}, {"b", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}},
+     {{"da", Role::data, Element::either, true, false, "saaa"}, {"db", Role::data, Element::either, true, false, "saaa"}}},
+    {"mirror", 298, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, MirrorLimits, 2,
+     {{"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"mirror_bwd", 299, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, MirrorBwdLimits, 2,
      {{"dy", Role::whole, Element::real, false, false, nullptr}},
      {{"dp", Role::whole, Element::real, true, false, nullptr}}},
 };

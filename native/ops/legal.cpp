@@ -9,6 +9,7 @@
 #include "ops/bands.hpp"
 #include "ops/collective.hpp"
 #include "ops/concat.hpp"
+#include "ops/contract.hpp"
 #include "ops/convtranspose2d.hpp"
 #include "ops/flatten.hpp"
 #include "ops/frombytes.hpp"
@@ -18,6 +19,7 @@
 #include "ops/linear.hpp"
 #include "ops/loss.hpp"
 #include "ops/lrn.hpp"
+#include "ops/mirror.hpp"
 #include "ops/pixelshuffle.hpp"
 #include "ops/plumbing.hpp"
 #include "ops/pool.hpp"
@@ -93,9 +95,13 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::attention_bwd, check_attention_bwd},
     {OpKind::attend, check_attend},
     {OpKind::attend_bwd, check_attend_bwd},
+    {OpKind::contract, check_contract},
+    {OpKind::contract_bwd, check_contract_bwd},
     {OpKind::square_sums_bwd, check_square_sums_bwd},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},
+    {OpKind::mirror, check_mirror},
+    {OpKind::mirror_bwd, check_mirror_bwd},
     {OpKind::spread, check_spread},
     {OpKind::spread_bwd, check_spread_bwd},
     {OpKind::pixel_shuffle, check_pixel_shuffle},

@@ -115,7 +115,7 @@ export const expand: Lower = (l) =>
 export const index: Lower = (l) => {
   const places = l.values('indices')
   if (places.length !== 1) fault(`it takes elements at ${places.length} lists of places; allowed: one list, of a table`)
-  l.make('Gather', [l.given('self'), places[0]], { axis: 0 })
+  l.make('Gather', [l.given('self'), places[0]], { axis: l.placesBefore('indices') })
 }
 
 export const pixelShuffle: Lower = (l) =>

@@ -5,7 +5,7 @@
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import { valueInfo } from './nodes'
 import { ELEMENT, type GraphProto } from './onnx'
-import { attend, attention, response, shift, squareSums, turnPixels } from './writeattention'
+import { attend, attention, contract, mirror, response, shift, squareSums, turnPixels } from './writeattention'
 import {
   add,
   affine,
@@ -52,6 +52,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
     at.nodes.add('Clip', [x!, at.nodes.scalar(attrs['low']!), at.nodes.scalar(attrs['high']!)], dims),
   ),
   concat,
+  contract,
   conv2d: conv,
   conv_transpose2d: convTranspose,
   drop_images: nothing,
@@ -82,6 +83,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
     return nodes.add('Add', [x!, nodes.add('Mul', [less, nodes.scalar(-attrs['value']!)], place)], dims)
   }, 2),
   max_pool: maxPool,
+  mirror,
   mish,
   multiply: elementWise((at, ins, dims) => at.nodes.add('Mul', ins, dims), 2),
   multiply_bwd_channels: (at, { ins, outs }) => {

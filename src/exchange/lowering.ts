@@ -4,7 +4,7 @@
 import { elementsOf } from '../../staging/core/box'
 import { type Attributes, attribute, floats, int64s } from './nodes'
 import type { NodeProto, TensorProto } from './onnx'
-import { type AtenNode, namesIn, type Program } from './pt2'
+import { type AtenNode, namesIn, optionalsIn, type Program } from './pt2'
 import type { Constants } from './read'
 import { numbersIn, type Strided } from './strided'
 
@@ -115,6 +115,10 @@ export class Lowering {
   }
   names(name: string): readonly string[] {
     return namesIn(this.node.arguments.get(name) ?? {})
+  }
+  /** The number of places of a list before its first tensor. */
+  placesBefore(name: string): number {
+    return optionalsIn(this.node.arguments.get(name) ?? {}).findIndex((v) => v !== undefined)
   }
   /** The ONNX values of an argument. A tensor without elements has none. */
   values(name: string): readonly string[] {

@@ -97,11 +97,16 @@ const nameIn = (u: unknown): string | undefined => {
   const read = nameCodec.decode(u)
   return E.isRight(read) ? read.right.name : undefined
 }
+const optionalIn = (u: unknown): string | undefined => nameIn((u as Record<string, unknown> | undefined)?.['as_tensor'])
+/** A list of tensors and of places without one. */
+export const optionalsIn = (arg: Readonly<Record<string, unknown>>): readonly (string | undefined)[] =>
+  Array.isArray(arg['as_optional_tensors']) ? arg['as_optional_tensors'].map(optionalIn) : namesIn(arg)
 /** The names of a tensor or of several in an argument. */
-export const namesIn = (arg: Readonly<Record<string, unknown>>): readonly string[] =>
-  Array.isArray(arg['as_tensors'])
-    ? arg['as_tensors'].flatMap((u) => nameIn(u) ?? [])
-    : [nameIn(arg['as_tensor'] ?? (arg['as_optional_tensor'] as Record<string, unknown> | undefined)?.['as_tensor']) ?? []].flat()
+export const namesIn = (arg: Readonly<Record<string, unknown>>): readonly string[] => {
+  if (Array.isArray(arg['as_tensors'])) return arg['as_tensors'].flatMap((u) => nameIn(u) ?? [])
+  if (Array.isArray(arg['as_optional_tensors'])) return optionalsIn(arg).flatMap((name) => name ?? [])
+  return [nameIn(arg['as_tensor']) ?? optionalIn(arg['as_optional_tensor']) ?? []].flat()
+}
 
 /** The path of the innermost module: entries are key, path and class. */
 const moduleOf = (metadata: Readonly<Record<string, string>>): string => {

@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { fromBytes, identity, modelAt, sliceChannels, turnPixels } from '../../dsl'
+import { flatten, fromBytes, identity, modelAt, pixelShuffle, sliceChannels, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -11,9 +11,9 @@ import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
 import { channelsOfAxis } from './channels'
-import { type Meaning, nodeText, type Weight } from './symbols'
-import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, turnedAxes } from './views'
-import type { Step } from './ways'
+import { type Meaning, nodeText, type View, type Weight } from './symbols'
+import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, rereadAs, sizeOf, turnedAxes } from './views'
+import type { PairOptions, Step } from './ways'
 
 /** PyTorch's names of weights have dots, those of its exporters' constants have none. */
 const isOfModule = ({ tensor }: Weight): boolean => /^[\w-]+(\.[\w-]+)+$/.test(tensor.name)
@@ -190,11 +190,20 @@ export class Reading {
     if (axes === undefined) {
       const channels = channelsIn(s.view, this.shape(s.view.step))
       return channels === undefined
-        ? s
+        ? (this.reread(s.view, s.view.axes.map(sizeOf)) ?? s)
         : { tag: 'data', step: channelsOfAxis(this, s.view.step, channels, s.view.from), form: 'image' }
     }
     const step = this.once('turned', s.view.step, () => this.layer(turnPixels(), s.view.step))
     return meaningOf({ step, axes, from: 0, factor: 1 }, this.shape(step))
+  }
+  /** All elements in order as another square image: MAnet reads its pixels' channels so. Undefined for other views. */
+  reread(view: View, sizes: readonly number[]): Extract<Meaning, { tag: 'data' }> | undefined {
+    const as = rereadAs(view, this.shape(view.step), sizes)
+    if (as === undefined) return undefined
+    const side = sizes[2]!
+    const layers = [...(as.isLast ? [turnPixels()] : []), flatten(), pixelShuffle(side)]
+    const step = this.once(`image of ${side}`, view.step, () => layers.reduce((at, l) => this.layer(l, at), view.step))
+    return { tag: 'data', step, form: 'image' }
   }
   /** A part of pixels in one row is a value of its own: tokens without the class token. */
   private tokens(s: Extract<Meaning, { tag: 'band' }>): Meaning {
@@ -308,19 +317,10 @@ export class Reading {
       return refuse(`it reads rolled rows or columns; allowed: layers of single pixels and attention in shifted windows`)
     return this.put({ kind: 'layer', layer, ins: [from], shape: made.right.output, node: nodeText(this.node) }, roll)
   }
-  /** The attention of the pixels of one value to those of another. */
-  attended(queries: number, keys: number, options: Step['attention']): number {
-    if ([queries, keys].some((i) => this.rollOf(i) !== NO_ROLL)) return refuse('it attends to other pixels in a rolled image')
-    return this.put(
-      {
-        kind: 'attention',
-        attention: options!,
-        ins: [queries, keys],
-        shape: this.shape(queries),
-        node: nodeText(this.node),
-      },
-      NO_ROLL,
-    )
+  /** Two values that only named values read as one: the attention of the first to the second, or a product of both. */
+  paired(kind: 'attended' | 'contracted', ins: readonly [number, number], options: PairOptions, shape: Shape): number {
+    if (ins.some((i) => this.rollOf(i) !== NO_ROLL)) return refuse('it attends to other pixels in a rolled image')
+    return this.put({ kind, options, ins, shape, node: nodeText(this.node) }, NO_ROLL)
   }
   meeting(kind: 'sum' | 'product' | 'join', ins: readonly number[], shape: Shape): number {
     const rolls = ins.map((i) => this.rollOf(i))

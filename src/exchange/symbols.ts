@@ -51,6 +51,8 @@ export interface Scores {
   /** Added to the scores of each group, the same for all heads: [groups, tokens, tokens]. */
   readonly mask?: ArrayLike<number>
   readonly soft: boolean
+  /** Queries stand for all pixels, but those of every nth row and column alone are kept. */
+  readonly stride?: number
   /** True if keys come before queries: a transposed softmax. */
   readonly turned?: boolean
 }
@@ -114,7 +116,14 @@ export type Meaning =
   | { readonly tag: 'view'; readonly view: View }
   | { readonly tag: 'scores'; readonly scores: Scores }
   /** A table of relative positions at the places of all pairs; its heads are the last axis, or the first. */
-  | { readonly tag: 'table'; readonly table: Weight; readonly index: Weight; readonly headsFirst: boolean }
+  | {
+      readonly tag: 'table'
+      readonly table: Weight
+      readonly index: Weight
+      readonly headsFirst: boolean
+      /** True if the table has a row for each head, and a column for each distance. */
+      readonly hasRowsOfHeads?: boolean
+    }
   /** Windows of an adaptive average as PyTorch's newer exporter writes it: gathered places, and the number of them in a sum. */
   | {
       readonly tag: 'windows'

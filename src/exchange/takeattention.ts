@@ -2,14 +2,15 @@
 // scores so far, or the layer `attention` behind the layer that computes all queries, keys and values. Invariant: the places of heads, tokens and
 // groups are read from the views; arrangements without an option of the layer are refused.
 import * as E from 'fp-ts/Either'
-import { attention as attentionOf, sliceChannels } from '../../dsl'
+import { attention as attentionOf, maxPool, sliceChannels, upsample } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
-import { distances, tableOf } from '../../staging/ops/attention'
+import { distances, MOST_HEAD_CHANNELS, tableOf } from '../../staging/ops/attention'
 import { sidesOf } from './writeattention'
 import { numbersOf } from './read'
 import { near, type Reading, refuse } from './reading'
 import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
 import { equalHeads } from './takeheads'
+import { matrixProduct, productByEquation, scoresAsView, settleScores, turned } from './takematrices'
 import { isRow, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 /** PyTorch's mask between pixels of opposite borders. */
@@ -17,10 +18,6 @@ const LEAST_MASK = -100
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 const viewAt = (r: Reading, i: number): View | undefined => viewOf(r.symbol(i), (step) => r.shape(step))
-const turned = (v: View): View => {
-  const [i, j] = v.axes.slice(-2)
-  return { ...v, axes: [...v.axes.slice(0, -2), j!, i!] }
-}
 
 /** The sizes of heads and channels, without the tokens. */
 const headSizes = ({ axes }: View): readonly number[] => [...axes.slice(0, -2), axes[axes.length - 1]!].map(sizeOf)
@@ -36,13 +33,20 @@ const areApart = (r: Reading, q: View, k: View): boolean => {
   return fits && isWhole(r, q) && isWhole(r, k)
 }
 
-/** Queries times keys, both as [..., tokens, channels]. */
+const putView = (r: Reading, view: View): void => r.is(meaningOf(view, r.shape(view.step)))
+
+/** Queries times keys, both as [..., tokens, channels]; other values as matrices. */
 const scored = (r: Reading, q: View, k: View): void => {
-  if (!same(q.axes, k.axes) && !areApart(r, q, k))
-    refuse(
-      'it multiplies values of different arrangements; allowed: queries and keys of the same heads and pixels, or of all pixels',
-    )
-  r.is({ tag: 'scores', scores: { q, k, factor: q.factor * k.factor, soft: false } })
+  const areTokensChannels = q.axes[q.axes.length - 2]!.some((a) => a.dim === 'C')
+  if (areTokensChannels || (!same(q.axes, k.axes) && !areApart(r, q, k))) putView(r, matrixProduct(r, q, turned(k)))
+  else r.is({ tag: 'scores', scores: { q, k, factor: q.factor * k.factor, soft: false } })
+}
+
+/** Returns true for shares that only products of matrices multiply by values. */
+const areMatrices = (r: Reading, { q, k, soft, bias, mask }: Scores, v: View): boolean => {
+  const [head, wide] = [q, v].map(({ axes }) => sizeOf(axes[axes.length - 1]!)) as [number, number]
+  const isWithout = wide < head || Math.max(head, wide) > MOST_HEAD_CHANNELS
+  return !soft || (isWithout && !bias && !mask && areApart(r, q, k))
 }
 
 /** A product of two computed values; false if one is none. */
@@ -52,7 +56,10 @@ export const attentionProduct = (r: Reading): boolean => {
   const b = viewAt(r, 1)
   if (b === undefined) return false
   if (a.tag === 'scores') {
-    if (a.scores.turned) refuse('it multiplies transposed scores by values; allowed: values by transposed scores')
+    if (a.scores.turned || areMatrices(r, a.scores, b)) {
+      putView(r, matrixProduct(r, scoresAsView(r, a.scores), b))
+      return true
+    }
     attended(r, a.scores, b)
     return true
   }
@@ -72,7 +79,9 @@ export const einsum = (r: Reading): void => {
   const s = r.symbol(0)
   const [q, v] = [viewAt(r, 0), viewAt(r, 1)]
   const isOut = out === `${batch}${i}${j}`
-  if (isOut && v !== undefined && s.tag === 'scores' && b === `${batch}${d}${j}`) attended(r, s.scores, v)
+  const product = q === undefined || v === undefined ? undefined : productByEquation(r, `${a},${b}->${out}`, q, v)
+  if (product !== undefined) putView(r, product)
+  else if (isOut && v !== undefined && s.tag === 'scores' && b === `${batch}${d}${j}`) attended(r, s.scores, v)
   else if (isOut && v !== undefined && q !== undefined && b === `${batch}${j}${d}`) scored(r, q, v)
   else refuse(`its equation is '${r.text('equation', '')}'; allowed: products of queries and keys, and of scores and values`)
 }
@@ -98,17 +107,20 @@ export const scoreSizes = ({ q, k, turned }: Scores): readonly number[] => {
   return [...q.axes.slice(0, -2).map(sizeOf), ...(turned ? tokens.reverse() : tokens)]
 }
 
-/** Scores with their groups and heads in other axes. */
-export const reshapedScores = (r: Reading, scores: Scores): unknown => {
+/** Scores with their groups and heads in other axes. False if they become another value. */
+export const reshapedScores = (r: Reading, scores: Scores): boolean => {
   const now = scoreSizes(scores)
   const asked = r.numbers(1)?.map((d, i) => (d === 'batch' ? 1 : d === 0 ? now[i]! : d)) ?? refuse('its shape is computed')
   const known = asked.filter((d) => d !== -1).reduce((n, d) => n * d, 1)
   const sizes = asked.map((d) => (d === -1 ? elementsOf(now) / known : d))
   const batch = reshaped(scores.q.axes.slice(0, -2), sizes.slice(0, -2))
-  if (batch === undefined || !same(sizes.slice(-2), now.slice(-2)))
-    return refuse(`it reshapes scores [${now.join(',')}] to [${sizes.join(',')}]; allowed: other axes of groups and heads`)
-  const turned = (v: View): View => ({ ...v, axes: [...batch, ...v.axes.slice(-2)] })
-  return r.is({ tag: 'scores', scores: { ...scores, q: turned(scores.q), k: turned(scores.k) } })
+  if (batch === undefined || !same(sizes.slice(-2), now.slice(-2))) {
+    settleScores(r, 0)
+    return false
+  }
+  const placed = (v: View): View => ({ ...v, axes: [...batch, ...v.axes.slice(-2)] })
+  r.is({ tag: 'scores', scores: { ...scores, q: placed(scores.q), k: placed(scores.k) } })
+  return true
 }
 
 /** The numbers that are added to the scores of each group, the same for all heads; undefined for others. */
@@ -150,23 +162,46 @@ export const biasedScores = (r: Reading): boolean => {
   return true
 }
 
+const wholeNumbers = (numbers: readonly number[], dims: readonly number[]): Weight => {
+  const bytes = new Uint8Array(BigInt64Array.from(numbers, BigInt).buffer)
+  return { tensor: { name: '', type: 'I64', dims, read: () => E.right(bytes) }, dims, transposed: false }
+}
 /** A few places are folded numbers. */
-const asWeight = (s: Meaning): Meaning => {
-  if (s.tag !== 'sizes') return s
-  const bytes = new Uint8Array(BigInt64Array.from(s.sizes, (n) => BigInt(n === 'batch' ? -1 : n)).buffer)
-  const dims = s.dims ?? [s.sizes.length]
-  return {
-    tag: 'weight',
-    weight: { tensor: { name: '', type: 'I64', dims, read: () => E.right(bytes) }, dims, transposed: false },
-  }
+const asWeight = (s: Meaning): Meaning =>
+  s.tag === 'sizes'
+    ? {
+        tag: 'weight',
+        weight: wholeNumbers(
+          s.sizes.map((n) => (n === 'batch' ? -1 : n)),
+          s.dims ?? [s.sizes.length],
+        ),
+      }
+    : s
+
+/** Rows of a table that is itself taken from another one: a mirrored table, as `spillway export` writes it. */
+const gatheredAgain = (r: Reading): boolean => {
+  const [s, places] = [r.symbol(0), r.has(1) ? asWeight(r.symbol(1)) : undefined]
+  if (s.tag !== 'table' || s.headsFirst || r.int('axis', 0) !== 0 || places?.tag !== 'weight') return false
+  const [before, rows] = [s.index, places.weight].map((w) => numbersOf(w.tensor))
+  if (before === undefined || rows === undefined) return false
+  r.is({
+    ...s,
+    index: wholeNumbers(
+      rows.map((i) => before[i] ?? -1),
+      places.weight.dims,
+    ),
+  })
+  return true
 }
 
 /** Numbers of a table at constant places: Swin's relative positions. */
 export const gatheredTable = (r: Reading): boolean => {
+  if (gatheredAgain(r)) return true
   const table = r.symbol(0)
   const index = r.has(1) ? asWeight(r.symbol(1)) : undefined
   if (table.tag !== 'weight' || table.weight.dims.length !== 2 || index?.tag !== 'weight') return false
-  r.is({ tag: 'table', table: table.weight, index: index.weight, headsFirst: false })
+  const hasRowsOfHeads = r.int('axis', 0) === 1
+  r.is({ tag: 'table', table: table.weight, index: index.weight, headsFirst: hasRowsOfHeads, hasRowsOfHeads })
   return true
 }
 
@@ -176,8 +211,10 @@ export const turnedScores = (r: Reading): boolean => {
   if (s.tag !== 'scores') return false
   const rank = s.scores.q.axes.length
   const perm = Array.from({ length: rank }, (_, i) => (i < rank - 2 ? i : 2 * rank - 3 - i))
-  if (!s.scores.soft || r.ints('perm')?.join() !== perm.join())
-    return refuse('it transposes scores; allowed: queries and keys of a softmax, exchanged')
+  if (!s.scores.soft || r.ints('perm')?.join() !== perm.join()) {
+    settleScores(r, 0)
+    return false
+  }
   r.is({ tag: 'scores', scores: { ...s.scores, turned: !s.scores.turned } })
   return true
 }
@@ -187,7 +224,10 @@ export const softScores = (r: Reading): boolean => {
   if (s.tag !== 'scores') return false
   if (s.scores.soft) refuse('it takes a softmax of a softmax; allowed: one')
   const axis = r.int('axis', -1)
-  if (axis !== -1 && axis !== s.scores.q.axes.length - 1) refuse(`its axis is ${axis}; allowed: the last, of the keys`)
+  if (axis !== -1 && axis !== s.scores.q.axes.length - 1) {
+    settleScores(r, 0)
+    return false
+  }
   r.is({ tag: 'scores', scores: { ...s.scores, soft: true } })
   return true
 }
@@ -332,11 +372,12 @@ const attendedApart = (r: Reading, [q, k, v]: readonly [View, View, View], head:
   if (heads.stride !== head) refuse('the channels of its queries are not those of heads in a row')
   const queries = partOf(r, q, q.from, heads.count * head)
   const { step, headFirst } = pairsOf(r, k, v, heads.count, head)
-  const made = r.attended(queries, step, {
+  const options = {
     heads: heads.count,
     ...(headFirst ? { headFirst } : {}),
     ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
-  })
+  }
+  const made = r.paired('attended', [queries, step], options, r.shape(queries))
   return { step: made, axes: q.axes, from: 0, factor: 1 }
 }
 
@@ -353,16 +394,46 @@ const attended = (r: Reading, scores: Scores, v: View): void => {
 /** Values times transposed scores, both with channels before tokens. */
 const attendedTurned = (r: Reading, scores: Scores): boolean => {
   const v = viewAt(r, 0)
-  if (v === undefined || !scores.turned) return false
+  if (v === undefined) return false
+  if (!scores.turned || areMatrices(r, scores, turned(v))) {
+    putView(r, matrixProduct(r, v, scoresAsView(r, scores)))
+    return true
+  }
   const made = turned(attention(r, scores, turned(v)))
   r.is(meaningOf(made, r.shape(made.step)))
   return true
 }
 
+/** Queries of every nth row and column of the keys' image: n; otherwise 1. */
+const strideOf = (r: Reading, q: View, k: View): number => {
+  const [[, , h, w], [, , height, width]] = [r.shape(q.step), r.shape(k.step)]
+  const n = Math.ceil(height / h)
+  return areApart(r, q, k) && Math.ceil(height / n) === h && Math.ceil(width / n) === w ? n : 1
+}
+
+/** Attention of every nth row and column: queries are repeated for all pixels, and the results of the others are left out. */
+const attentionOfSome = (r: Reading, scores: Scores, v: View, stride: number): View => {
+  const { q, k } = scores
+  const [[, , h, w], [, , height, width]] = [r.shape(q.step), r.shape(k.step)]
+  const isKept = (from: number, to: number) => (_: unknown, i: number) => Math.floor((i * stride * from) / to) === i
+  if (!Array.from({ length: h }).every(isKept(h, height)) || !Array.from({ length: w }).every(isKept(w, width)))
+    return refuse(
+      `its queries are every ${stride}th row and column of ${height}x${width}; allowed: distances that divide the image`,
+    )
+  const step = r.layer(upsample({ size: [height, width] }), q.step)
+  const rows = k.axes[k.axes.length - 2]!
+  const all: View = { ...q, step, axes: [...q.axes.slice(0, -2), rows, q.axes[q.axes.length - 1]!] }
+  const made = attention(r, { ...scores, q: all, stride }, v)
+  const axes = made.axes.map((axis, i) => (i === made.axes.length - 2 ? q.axes[i]! : axis))
+  return { ...made, step: r.layer(maxPool(1, { stride }), made.step), axes }
+}
+
 const attention = (r: Reading, scores: Scores, v: View): View => {
   const { q, k, factor, bias, mask, soft } = scores
   const [head, wide] = [q, v].map(({ axes }) => sizeOf(axes[axes.length - 1]!)) as [number, number]
-  if (head !== wide && soft && !bias && !mask && v.factor === 1) {
+  const stride = bias === undefined || mask !== undefined || !soft ? 1 : strideOf(r, q, k)
+  if (stride > 1) return attentionOfSome(r, scores, v, stride)
+  if (head !== wide && soft && v.factor === 1) {
     const [narrowQ, narrowK, values] = equalHeads(r, [q, k, v])
     const made = attention(r, { ...scores, q: narrowQ, k: narrowK }, values)
     return { ...made, axes: headsApart(v, wide) }
@@ -382,18 +453,24 @@ const attention = (r: Reading, scores: Scores, v: View): View => {
   const { window, grid } = arranged(r, step, q, headFirst)
   const [, , h, w] = r.shape(step)
   const isWhole = window[0] === h && window[1] === w
-  const own = bias?.tag === 'table' ? /^([\w.-]+)\.relative_position_bias_table$/.exec(bias.table.tensor.name)?.[1] : undefined
+  const own =
+    bias?.tag === 'table'
+      ? /^([\w.-]+)\.(?:relative_position_bias_table|attention_biases)$/.exec(bias.table.tensor.name)?.[1]
+      : undefined
+  const isOfAbsolute = bias?.tag === 'table' && (bias.hasRowsOfHeads === true || bias.table.dims[0] === window[0] * window[1])
+  const isMirrored = (scores.stride ?? 1) > 1 || isOfAbsolute
   const beside = /^([\w.-]+)\.qkv$/.exec(nameOf(r, step))?.[1]
   const name = (own ?? beside) === undefined ? r.named() : r.unused((own ?? beside)!)
   const shift = shiftOf(r, step, window, grid, mask)
   const layer = attentionOf(name, heads, {
     ...(isWhole ? {} : { window: window[0] === window[1] ? window[0] : window, grid }),
     ...(shift.every((n) => n === 0) ? {} : { shift: shift[0] === shift[1] ? shift[0] : shift }),
-    relative: bias !== undefined,
+    relative: isMirrored ? 'mirrored' : bias !== undefined,
     headFirst,
     ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
   })
-  if (bias) relativePositions(r, name, bias, heads, window)
+  if (bias && isMirrored) mirroredPositions(r, name, bias, heads, window, scores.stride ?? 1)
+  else if (bias) relativePositions(r, name, bias, heads, window)
   const made = r.layer(layer, step)
   return { step: made, axes: headsApart(q, head), from: 0, factor: 1 }
 }
@@ -415,6 +492,47 @@ const tableFrom = (weight: Weight, heads: number, window: readonly [number, numb
     if (places.some((p, i) => table[p * heads + h] !== values[h * places.length + i])) refuse(`it adds ${WHAT}`)
   const bytes = new Uint8Array(table.buffer)
   return { tensor: { name: weight.tensor.name, type: 'F32', dims, read: () => E.right(bytes) }, dims, transposed: false }
+}
+
+/** A number for each head and each absolute distance of rows and of columns; queries are every nth row and column. */
+const mirroredPositions = (
+  r: Reading,
+  name: string,
+  bias: Extract<Meaning, { tag: 'weight' | 'table' }>,
+  heads: number,
+  [height, width]: readonly [number, number],
+  stride: number,
+): void => {
+  const every = (n: number): readonly number[] => Array.from({ length: Math.ceil(n / stride) }, (_, i) => i * stride)
+  const all = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i)
+  const places = every(height).flatMap((y) =>
+    every(width).flatMap((x) => all(height).flatMap((v) => all(width).map((u) => Math.abs(y - v) * width + Math.abs(x - u)))),
+  )
+  const size = height * width
+  const parameter = `${name}.attention_biases`
+  if (bias.tag === 'table') {
+    const given = numbersOf(bias.index.tensor)
+    if (!bias.headsFirst || given?.length !== places.length || places.some((p, i) => p !== given[i])) refuse(`it adds ${WHAT}`)
+    const { table } = bias
+    // PyTorch's newer exporter stores the table with a column for each head.
+    const rows = bias.hasRowsOfHeads ? table : { ...table, dims: [heads, size], transposed: !table.transposed }
+    r.parameter(parameter, rows, [heads, size])
+    return
+  }
+  const { tensor } = bias.weight
+  const values = elementsOf(bias.weight.dims) === heads * places.length ? numbersOf(tensor) : undefined
+  // The first query has all distances.
+  const table = Float32Array.from(
+    { length: heads * size },
+    (_, i) => values?.[Math.floor(i / size) * places.length + (i % size)] ?? NaN,
+  )
+  const fits = (i: number): boolean =>
+    places.every((p, j) => table[i * size + p] === Math.fround(values?.[i * places.length + j] ?? NaN))
+  if (!all(heads).every(fits)) refuse(`it adds ${WHAT}`)
+  const bytes = new Uint8Array(table.buffer)
+  const dims = [heads, size]
+  const made = { name: tensor.name, type: 'F32' as const, dims, read: () => E.right(bytes) }
+  r.parameter(parameter, { tensor: made, dims, transposed: false }, dims)
 }
 
 const relativePositions = (

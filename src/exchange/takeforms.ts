@@ -113,8 +113,8 @@ export const reshape = (r: Reading): unknown => {
   }
   if (s.tag === 'grouped') return ungrouped(r, s)
   if (s.tag === 'table') return r.is(s)
-  if (s.tag === 'scores') return reshapedScores(r, s.scores)
-  if (s.tag === 'view')
+  if (s.tag === 'scores' && reshapedScores(r, s.scores)) return undefined
+  if (r.symbol(0).tag === 'view')
     return reshapeView(r) || refuse(`it reshapes to [${r.numbers(1)?.join(',')}]; allowed: parts of channels, rows and columns`)
   const { step, form } = r.data(0)
   reshapeData(r, step, form)
@@ -147,7 +147,7 @@ export const unsqueeze = (r: Reading): unknown => {
     return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
   }
   if (s.tag === 'table') return r.is(s)
-  if (s.tag === 'view') return unsqueezeView(r, axes)
+  if (s.tag === 'view' || s.tag === 'rows') return unsqueezeView(r, axes)
   const { step, form } = r.data(0)
   if (axes.join() === '0') return r.is({ tag: 'stack', steps: [step], form })
   return unsqueezeView(r, axes)
@@ -182,7 +182,7 @@ export const transpose = (r: Reading): unknown => {
     return r.is({ tag: 'weight', weight: permuted(s.weight, r.ints('perm') ?? []) })
   }
   if (s.tag === 'grouped' && perm === '0,2,1,3,4') return r.is({ ...s, shuffled: !s.shuffled })
-  if (s.tag === 'table' && perm === '2,0,1') return r.is({ ...s, headsFirst: !s.headsFirst })
+  if (s.tag === 'table' && (perm === '2,0,1' || perm === '1,0')) return r.is({ ...s, headsFirst: !s.headsFirst })
   return transposeView(r) || refuse(`its perm is [${perm}]; allowed: transposed activations`)
 }
 
@@ -280,7 +280,7 @@ export const constant = (r: Reading): unknown => {
 /** PyTorch's newer exporter writes a pooled image, flat and back, as places in a row of numbers. */
 export const gather = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag === 'weight' && r.int('axis', 0) === 0 && gatheredTable(r)) return undefined
+  if ((s.tag === 'weight' || s.tag === 'table') && r.int('axis', 0) <= 1 && gatheredTable(r)) return undefined
   if (selectedMeans(r)) return undefined
   if (s.tag !== 'line')
     return gatherView(r) || refuse('allowed: a size of a value, a part of the channels, or one pixel of a row')

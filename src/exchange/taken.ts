@@ -58,11 +58,13 @@ import {
 } from './takeforms'
 import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization, rmsNormalization } from './takenorms'
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
+import { softmaxOfView } from './takematrices'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
 import { atLeast, meanOfPowers, power } from './takepowers'
 import { standardPart } from './takestandard'
 import { repeatedToken } from './taketokens'
+import { flattenView } from './takeviews'
 import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
 import { isLast, sizeOf } from './views'
 import type { Step } from './ways'
@@ -134,7 +136,7 @@ const hardSigmoidOf = (r: Reading): void => {
 }
 
 const softmaxOver = (r: Reading): void => {
-  if (softScores(r) || branchShares(r)) return
+  if (softScores(r) || softmaxOfView(r, true) || branchShares(r) || softmaxOfView(r, false)) return
   const { form } = r.data(0)
   const usual = r.file.opset < 13 ? 1 : -1
   const axis = r.int('axis', usual)
@@ -198,8 +200,11 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Erf: part,
   Expand: expanded,
   Flatten: (r) => {
+    const axis = r.int('axis', 1)
+    if (axis !== 1 && flattenView(r, axis)) return
     const { step, form } = r.data(0)
-    if (isLast(form) || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; allowed: 1, of an image`)
+    if (isLast(form) || axis !== 1)
+      refuse(`its axis is ${axis}; allowed: 1, of an image, and axes of a value with its channels last`)
     flattened(r, step)
   },
   Gather: gather,

@@ -21,6 +21,7 @@ import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
+import { settleHeads } from './takematrices'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
 import { aligned, parameterName, positions } from './taketokens'
@@ -32,6 +33,7 @@ const NEUTRAL = 1
 export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[0]!], transposed: !w.transposed })
 
 const dense = (r: Reading, weight: Weight, bias: Weight | undefined): void => {
+  settleHeads(r, 0)
   const { step, form } = r.data(0)
   if (form === 'image') refuse('it multiplies the rows of an image; allowed: [B,C], and channels last')
   const [out, c] = weight.dims as [number, number]
@@ -187,9 +189,20 @@ export const sumOfMany = (r: Reading): void => {
   )
 }
 
-/** The sum of values of one shape. */
+/** A value [B,C,1,1] beside an image, repeated over its pixels: GCNet's context. */
+const repeated = (r: Reading, terms: readonly Value[]): readonly Value[] => {
+  const large = terms.map((t) => r.shape(t.step)).find(([, , h, w]) => h * w > 1)
+  if (large === undefined || terms.some((t) => t.form !== 'image')) return terms
+  const [, channels, ...size] = large
+  return terms.map((t) => {
+    const [, c, h, w] = r.shape(t.step)
+    return c === channels && h * w === 1 ? { ...t, step: r.layer(upsample({ size }), t.step) } : t
+  })
+}
+
+/** The sum of values of one shape, or of images and numbers for each channel. */
 export const summed = (r: Reading, given: readonly { readonly step: number; readonly form: Form }[]): void => {
-  const terms = aligned(r, given)
+  const terms = repeated(r, aligned(r, given))
   const first = terms[0]!
   const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
   if (odd)

@@ -1,7 +1,7 @@
 // Rows and columns of a value, from ONNX nodes: rolled images, as two slices that change places, and every second row and column, as four values. In:
 // the current node. Out: a part of the value, the rolled value, or layers; false if the node is none of these. Worked example: the rows 3 to 55 and
 // then the rows 0 to 2 of 56 are the image rolled by -3 rows. A roll has no layer: attention between it and its inverse has shifted windows.
-import { channelShuffle, pixelUnshuffle, sliceChannels } from '../../dsl'
+import { channelShuffle, maxPool, pixelUnshuffle, sliceChannels } from '../../dsl'
 import { placesOf } from './folded'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning } from './symbols'
@@ -53,6 +53,10 @@ const pixelsOf = (r: Reading, { step, form }: Every, rows: Cut, columns: Cut): v
   const [, , h, w] = r.shape(step)
   const n = rows.step
   const [top, left] = [rows.places[0]!, columns.places[0]!]
+  if (columns.step === n && top + left === 0 && ['image', 'last'].includes(form) && (h % n !== 0 || w % n !== 0)) {
+    r.is({ tag: 'data', step: r.layer(maxPool(1, { stride: n }), step), form })
+    return
+  }
   if (columns.step !== n || h % n !== 0 || w % n !== 0 || top >= n || left >= n || !['image', 'last'].includes(form))
     refuse(`it takes every ${rows.step}th row and every ${columns.step}th column; allowed: equal distances that divide the image`)
   r.is({ tag: 'data', step: pixelOfBlocks(r, step, n, [top, left]), form })

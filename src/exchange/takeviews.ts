@@ -99,11 +99,19 @@ export const reshapeView = (r: Reading): boolean => {
   const total = view.axes.reduce((n, a) => n * sizeOf(a), 1)
   const sizes = wanted.map((d, i) => (d === 'batch' ? 1 : d === 0 ? sizeOf(view.axes[i] ?? []) : d))
   const known = sizes.filter((d) => d !== -1).reduce((n, d) => n * d, 1)
-  const axes = reshaped(
-    view.axes,
-    sizes.map((d) => (d === -1 ? total / known : d)),
-  )
-  return axes !== undefined && put(r, { ...view, axes })
+  const whole = sizes.map((d) => (d === -1 ? total / known : d))
+  const axes = reshaped(view.axes, whole)
+  if (axes !== undefined) return put(r, { ...view, axes })
+  const image = r.reread(view, whole)
+  if (image !== undefined) r.is(image)
+  return image !== undefined
+}
+
+/** The axes before `axis` as one, and the others as one. */
+export const flattenView = (r: Reading, axis: number): boolean => {
+  const view = viewed(r)
+  if (view === undefined || axis < 1 || axis >= view.axes.length) return false
+  return put(r, { ...view, axes: [view.axes.slice(0, axis), view.axes.slice(axis)].map((axes) => joined(axes.flat())) })
 }
 
 export const transposeView = (r: Reading): boolean => {

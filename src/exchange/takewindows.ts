@@ -76,7 +76,7 @@ const isAbove = (r: Reading, step: number): boolean => {
     const { factor, shift } = layer as Affine
     return factor >= 0 && shift >= 0 && isAbove(r, ins[0]!)
   }
-  const isKept = kind === 'layer' ? KEEPING.includes(layer!.kind) : kind !== 'input' && kind !== 'attention'
+  const isKept = kind === 'layer' ? KEEPING.includes(layer!.kind) : kind !== 'input' && kind !== 'attended'
   return isKept && ins.every((i) => isAbove(r, i))
 }
 

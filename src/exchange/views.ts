@@ -118,3 +118,21 @@ export const viewOf = (s: Meaning, shapeOf: (step: number) => Shape): View | und
   const [batch, groups, inner, ...rest] = axes as [Axis, Axis, Axis, ...Axis[]]
   return { step: s.step, axes: s.tag === 'grouped' && s.shuffled ? [batch, inner, groups, ...rest] : axes, from: 0, factor: 1 }
 }
+
+/**
+ * All elements in order as another image of these sizes: true if the value has its channels last. Undefined for other orders, and for images that are
+ * not square. Worked example: 64 pixels of 512 channels, read as [512,8,8].
+ */
+export const rereadAs = (
+  { axes, from, factor }: View,
+  shape: Shape,
+  sizes: readonly number[],
+): { readonly isLast: boolean } | undefined => {
+  const [batch, channels, rows, columns] = sizes
+  const [, c, h, w] = imageAxes(shape) as [Axis, Axis, Axis, Axis]
+  const order = joined(axes.flat())
+  const isLast = same(order, joined([...h, ...w, ...c]))
+  const isImage =
+    sizes.length === 4 && batch === 1 && rows === columns && rows! > 1 && channels! * rows! ** 2 === elementsOf(shape.slice(1))
+  return isImage && from === 0 && factor === 1 && (isLast || same(order, joined([...c, ...h, ...w]))) ? { isLast } : undefined
+}

@@ -3,16 +3,19 @@
 // Worked example: where a sum is met, the last value that both of its terms come from is looked for: from there on are its branches.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { type Attended, concat, identity, type Reads, residual, scaled, seq, value, values } from '../../dsl'
+import { type Attended, concat, type Contracted, identity, type Reads, residual, scaled, seq, value, values } from '../../dsl'
 import { type Combining, factorOver } from '../../dsl/combined'
 import type { Net, Shape } from '../../dsl/net'
 
+/** Options of values that are read as one, and that only named values have. */
+export type PairOptions = Omit<Attended, 'attended'> | Omit<Contracted, 'contracted'>
+
 /** A value: a layer's result from another one, or a join of others. Value 0 is the input. */
 export interface Step {
-  readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join' | 'attention'
+  readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join' | 'attended' | 'contracted'
   readonly layer?: Net
-  /** The options of an attention of the first value to the second. */
-  readonly attention?: Omit<Attended, 'attended'>
+  /** The options of an attention of the first value to the second, or of a product of both as matrices. */
+  readonly options?: PairOptions
   readonly ins: readonly number[]
   readonly shape: Shape
   /** The ONNX node that it comes from, for people. */
@@ -47,8 +50,8 @@ class Crossing extends Error {}
 
 /** A value of an open region: the values that it reads, and its layers. */
 interface Reduced {
-  readonly by?: Combining | 'attended'
-  readonly options?: Omit<Attended, 'attended'> | undefined
+  readonly by?: Combining | 'attended' | 'contracted'
+  readonly options?: PairOptions | undefined
   readonly of: readonly number[]
   readonly nets: readonly Net[]
 }
@@ -150,7 +153,7 @@ class Ways {
 
   private closed(step: Step, from: number): Net {
     if (step.kind === 'join') return this.join(step.ins, from)
-    if (step.kind === 'attention') throw new Crossing()
+    if (step.kind === 'attended' || step.kind === 'contracted') throw new Crossing()
     const ways = step.ins.map((i) => this.between(from, i))
     const [a, b] = ways as [readonly Net[], readonly Net[]]
     if (step.kind === 'sum') return a.length === 0 ? residual(whole(b), identity) : residual(whole(a), whole(b))
@@ -182,7 +185,8 @@ class Ways {
     if (step.kind === 'input') throw new Error(`the output of ${step.node} is used before its layer is complete`)
     if (step.kind === 'layer') return { of: step.ins, nets: layersOf(step) }
     if (!isLast && this.isContained(i, this.region(i))) return { of: [this.gate[i]!], nets: [this.meeting(i)] }
-    if (step.kind === 'attention') return { by: 'attended', options: step.attention, of: step.ins, nets: [] }
+    if (step.kind === 'attended' || step.kind === 'contracted')
+      return { by: step.kind, options: step.options, of: step.ins, nets: [] }
     if (step.kind === 'product') return { by: 'multiplied', of: this.factors(step), nets: [] }
     return { by: step.kind === 'sum' ? 'added' : 'joined', of: step.ins, nets: [] }
   }

@@ -168,3 +168,31 @@ export const attend: Write = onImage((at, x, dims, { attrs, ins }) => {
   const turned = nodes.add('Transpose', [y], ['batch', heads, head, n], { perm: [0, 1, 3, 2] })
   return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
 })
+
+/** A table of distances, from one of absolute distances. */
+export const mirror: Write = (at, { attrs, ins, outs }) => {
+  const { nodes } = at
+  const [height, width] = [attrs['height']!, attrs['width']!]
+  const [count] = at.value(ins[0]!).shape as [number]
+  const distances = (n: number): readonly number[] => Array.from({ length: 2 * n - 1 }, (_, i) => Math.abs(i - n + 1))
+  const places = distances(height).flatMap((h) => distances(width).map((w) => h * width + w))
+  const rows = nodes.add('Gather', [at.image(ins[0]!), nodes.ints(...places)], [count, places.length], { axis: 1 })
+  at.is(outs[0]!, { image: nodes.add('Transpose', [rows], [places.length, count], { perm: [1, 0] }) })
+}
+
+/** The equations of products of matrices [B, groups, channels, pixels], by the numbers of the axes that are summed. */
+export const EQUATIONS: readonly string[] = ['abcd,abce->abde', 'abcd,abed->abce', 'abcd,abde->abce']
+
+/** Each group of channels as a matrix of channels and pixels, their product, and the image of it. */
+export const contract: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const groups = attrs['groups']!
+  const matrices = [x, at.image(ins[1]!)].map((image, i) => {
+    const [, c, h, w] = at.value(ins[i]!).shape as readonly [number, number, number, number]
+    return nodes.add('Reshape', [image, nodes.ints(0, groups, c / groups, h * w)], ['batch', groups, c / groups, h * w])
+  })
+  const [, c, h, w] = dims as readonly ['batch', number, number, number]
+  const equation = EQUATIONS[attrs['over']!]!
+  const product = nodes.add('Einsum', matrices, ['batch', groups, c / groups, h * w], { equation })
+  return nodes.add('Reshape', [product, nodes.ints(0, c, h, w)], dims)
+})

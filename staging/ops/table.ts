@@ -9,6 +9,7 @@ import { castOps } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
 import { allSum, allSums, allMoments, sumParts, takePart, putPart } from './collective'
 import { concat, sliceChannels, takeChannels, putChannels, shuffleChannels, shuffleChannelsBwd } from './concat'
+import { contract, contractBwd } from './contract'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
@@ -23,6 +24,7 @@ import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, s
 import { lrn, lrnBwd } from './lrn'
 import { maskedStats, maskedSums, bnMaskedApply } from './masked'
 import { maskFactors, maskLabels, maskFill } from './maskpixels'
+import { mirror, mirrorBwd } from './mirror'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, scaledOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
@@ -82,6 +84,8 @@ const entries: readonly OpDef[] = [
   putChannels,
   shuffleChannels,
   shuffleChannelsBwd,
+  contract,
+  contractBwd,
   conv2d,
   conv2dBwdData,
   conv2dBwdWeights,
@@ -134,6 +138,8 @@ const entries: readonly OpDef[] = [
   maskFactors,
   maskLabels,
   maskFill,
+  mirror,
+  mirrorBwd,
   multiply,
   multiplyBwdData,
   multiplyBwdSpace,

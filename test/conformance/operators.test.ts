@@ -1,7 +1,7 @@
 // each of staging/ops
 // Every operator of the table, on ref in both precisions and on cpu, against PyTorch: the numbers of
-// test/fixtures/operators.json, made by make_operators.py beside it. Activations are laid out channels-last here.
-import { readFileSync } from 'node:fs'
+// test/fixtures/operators, made by make_operators.py beside it. Activations are laid out channels-last here.
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -27,9 +27,10 @@ interface Case {
   readonly mutated?: Readonly<Record<string, Tensor>>
 }
 
-const { cases } = JSON.parse(readFileSync(join(__dirname, '../fixtures/operators.json'), 'utf8')) as {
-  readonly cases: readonly Case[]
-}
+const FOLDER = join(__dirname, '../fixtures/operators')
+const cases = readdirSync(FOLDER).flatMap(
+  (file) => (JSON.parse(readFileSync(join(FOLDER, file), 'utf8')) as { readonly cases: readonly Case[] }).cases,
+)
 
 /** The place in memory of element i of B, C, H, W order. */
 const place = (def: OperandDef, dims: readonly number[]): ((i: number) => number) => {

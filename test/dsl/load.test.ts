@@ -80,15 +80,19 @@ test('values that are no network are refused with their place', () => {
     [{ kind: 'repeat', times: '2', body: net }, 'net.times: "2" is not a number of copies'],
     [
       values({ ...value('a', 'input', net), reads: { added: ['input'] } as never }),
-      'net.layers[0].reads: an object with added is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads',
+      'net.layers[0].reads: an object with added is not the name of a value, nor names that are added, joined, multiplied, attended by a number of heads or contracted over channels or pixels',
     ],
     [
       values({ ...value('a', 'input', net), reads: { attended: ['input', 'input'], heads: 2, window: 7 } as never }),
-      'net.layers[0].reads: an object with attended, heads, window is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads',
+      'net.layers[0].reads: an object with attended, heads, window is not the name of a value, nor names that are added, joined, multiplied, attended by a number of heads or contracted over channels or pixels',
+    ],
+    [
+      values({ ...value('a', 'input', net), reads: { contracted: ['input', 'input'], over: 'rows' } as never }),
+      'net.layers[0].reads: an object with contracted, over is not the name of a value, nor names that are added, joined, multiplied, attended by a number of heads or contracted over channels or pixels',
     ],
     [
       { ...value('a', 'input'), reads: undefined },
-      'net.reads: undefined is not the name of a value, nor names that are added, joined, multiplied or attended by a number of heads',
+      'net.reads: undefined is not the name of a value, nor names that are added, joined, multiplied, attended by a number of heads or contracted over channels or pixels',
     ],
     [values({ ...value('a', 'input'), name: '' as never }), 'net.layers[0]: a value needs a name'],
     [repeat(1e9, net), 'net: 1000000000 copies exceed the limit of 10000'],

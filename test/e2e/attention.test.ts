@@ -23,6 +23,7 @@ import {
   seq,
   sigmoid,
   sliceChannels,
+  softmax,
   turnPixels,
   value,
   values,
@@ -60,6 +61,19 @@ const reduced = residual(
   identity,
 )
 
+/** Products of matrices of channels and pixels, without a softmax. */
+const products = residual(
+  values(
+    value('a', 'input', pixelLinear('products.a', 16)),
+    value('b', 'input', layerNorm('products.norm'), pixelLinear('products.b', 16)),
+    value('scores', { contracted: ['a', 'b'], over: 'channels', groups: 2 }),
+    value('mixed', { contracted: ['a', 'scores'], over: 'mixed', groups: 2 }, layerNorm('products.norm2')),
+    value('channels', { contracted: ['a', 'b'], over: 'pixels' }, softmax()),
+    value('y', { contracted: ['channels', 'mixed'], over: 'mixed' }, pixelLinear('products.proj', 16)),
+  ),
+  identity,
+)
+
 const net = model(
   [4, 3, 96, 64],
   seq(
@@ -71,6 +85,8 @@ const net = model(
     conv2d('down', 16, 4, { stride: 4, pad: 0 }),
     adaptiveAvgPool('pool', [9, 5]),
     position('places'),
+    block('mirrored', attention('mirrored.attn', 2, { relative: 'mirrored' })),
+    products,
     turnPixels(),
     concat(seq(sliceChannels(0, 1), affine(0), position('token')), identity),
     turnPixels(),

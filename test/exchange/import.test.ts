@@ -36,6 +36,10 @@ const read = (path: string): Either<SpillwayError, Imported> => {
 const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
 
 const SAME = [
+  'matrices-traced',
+  'matrices-dynamo',
+  'biased-traced',
+  'biased-dynamo',
   'powers-kept',
   'wide-traced',
   'wide-dynamo',
@@ -457,6 +461,32 @@ const scoresThen = (...more: readonly NodeProto[]): Partial<GraphProto> => ({
   initializer: [int64s('flat', 0, 4, -1), float('two', 2)],
 })
 
+test('a table of absolute distances with a column for each head becomes that of a mirrored bias', () => {
+  const at = (i: number): readonly [number, number] => [Math.floor(i / 8), i % 8]
+  const pixels = Array.from({ length: 64 }, (_, i) => at(i))
+  const distances = pixels.flatMap(([y, x]) => pixels.map(([v, u]) => Math.abs(y - v) * 8 + Math.abs(x - u)))
+  const graph = (places: readonly number[]): Partial<GraphProto> => ({
+    ...nodes(
+      node('Reshape', ['x', 'flat'], 'f'),
+      node('Transpose', ['f'], 't', [ints('perm', 0, 2, 1)]),
+      node('MatMul', ['t', 'f'], 'a'),
+      node('GatherND', ['table', 'places'], 'g'),
+      node('Transpose', ['g'], 'h', [ints('perm', 2, 0, 1)]),
+      node('Add', ['a', 'h'], 's'),
+      node('Softmax', ['s'], 'b'),
+      node('MatMul', ['b', 't'], 'y'),
+    ),
+    initializer: [int64s('flat', 0, 4, -1), weight('table', 64, 1), { ...int64s('places', ...places), dims: [64, 64, 1] }],
+  })
+  const made = got(read(written(graph(distances))))
+  const [table] = made.parameters.filter((p) => p.name.endsWith('.attention_biases'))
+  assert.equal([table!.shape, table!.transposed], [[1, 64], true])
+  assert.match(
+    refusal(read(written(graph(distances.map((d) => 63 - d))))),
+    /it adds a bias of scores that is not a number for each head and distance of two pixels/,
+  )
+})
+
 const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
   'an operator that is no layer': [
     nodes(node('TopK', ['x'], 'y')),
@@ -543,29 +573,13 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
     scoresThen(node('Mul', ['b', 'two'], 'y')),
     /node 'y's' \(Mul\): it multiplies a softmax by a number; allowed: scores before it/,
   ],
-  'scores that are transposed before their softmax': [
-    scoresThen(node('Transpose', ['a'], 'y', [ints('perm', 0, 2, 1)])),
-    /node 'y's' \(Transpose\): it transposes scores; allowed: queries and keys of a softmax, exchanged/,
+  'a softmax of the columns of each row': [
+    { ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y')), initializer: [int64s('to', 0, 4, 2, 4, 8)] },
+    /node 'y's' \(Softmax\): it takes a softmax over parts of pixels; allowed: channels of a group, all pixels, or all elements/,
   ],
-  'values between transposed scores': [
-    scoresThen(node('Transpose', ['b'], 'd', [ints('perm', 0, 2, 1)]), node('MatMul', ['d', 't'], 'y')),
-    /node 'y's' \(MatMul\): it multiplies transposed scores by values; allowed: values by transposed scores/,
-  ],
-  'values that are no multiple of queries': [
-    {
-      ...nodes(
-        { ...node('Split', ['x', '[3,1]'], 'k', [axis1]), output: ['k', 'o'] },
-        node('Reshape', ['k', 'flat'], 'f'),
-        node('Reshape', ['x', 'flat'], 'v'),
-        node('Transpose', ['f'], 'q', [ints('perm', 0, 2, 1)]),
-        node('Transpose', ['v'], 'w', [ints('perm', 0, 2, 1)]),
-        node('MatMul', ['q', 'f'], 'a'),
-        node('Softmax', ['a'], 'b'),
-        node('MatMul', ['b', 'w'], 'y'),
-      ),
-      initializer: [int64s('[3,1]', 3, 1), int64s('flat', 0, 0, -1)],
-    },
-    /node 'y's' \(MatMul\): its values have 4 channels, its queries 3; allowed: a multiple, of whole images/,
+  'matrices of different sizes': [
+    { ...nodes(node('Reshape', ['x', 'flat'], 'f'), node('MatMul', ['f', 'f'], 'y')), initializer: [int64s('flat', 0, 4, -1)] },
+    /node 'y's' \(MatMul\): it multiplies matrices \[1,4,64\] and \[1,4,64\]; allowed: equal numbers of matrices and equal inner sizes/,
   ],
   'a sum of rows': [
     {
@@ -579,7 +593,7 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
       ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Softmax', ['a'], 'y', [{ ...axis1, i: 2 }])),
       initializer: [int64s('to', 0, 4, 2, 4, 8)],
     },
-    /node 'y's' \(Softmax\): its input 'a' is a reshaped or sliced value/,
+    /node 'y's' \(Softmax\): it takes a softmax over parts of pixels; allowed: channels of a group, all pixels, or all elements/,
   ],
   'a root of another order': [
     {

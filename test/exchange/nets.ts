@@ -193,6 +193,28 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       globalResponseNorm('i'),
     ),
   },
+  mirrored: {
+    input: [2, 4, 4, 6],
+    net: seq(
+      pixelLinear('a', 12),
+      attention('b', 2, { relative: 'mirrored' }),
+      pixelLinear('c', 12),
+      attention('d', 1, { window: [2, 3], relative: 'mirrored', scale: 0.5 }),
+    ),
+  },
+  matrices: {
+    input: [2, 4, 4, 6],
+    net: values(
+      value('q', 'input', conv2d('q', 4, 1)),
+      value('k', 'input', conv2d('k', 4, 2, { stride: 2 })),
+      value('v', 'input', conv2d('v', 6, 2, { stride: 2 })),
+      value('scores', { contracted: ['k', 'q'], over: 'channels', groups: 2 }),
+      value('channels', { contracted: ['k', 'v'], over: 'pixels' }, softmax()),
+      value('more', { contracted: ['channels', 'v'], over: 'mixed' }, conv2d('out', 3, 1)),
+      value('mixed', { contracted: ['v', 'scores'], over: 'mixed', groups: 2 }, conv2d('last', 3, 2, { stride: 2 })),
+      value('y', { joined: ['more', 'mixed'] }),
+    ),
+  },
   apart: {
     input: [1, 4, 6, 4],
     net: seq(

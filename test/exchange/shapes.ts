@@ -81,6 +81,17 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return [b, c / size ** 2, h * size, w * size]
   },
   Div: both,
+  Einsum: (n, ins) => {
+    const [from, to] = Buffer.from(attributes(n).get('equation')!.s!).toString().split('->') as [string, string]
+    const sizes = new Map<string, number>()
+    for (const [i, letters] of from.split(',').entries())
+      for (const [axis, letter] of [...letters].entries()) {
+        const d = ins[i]!.shape[axis]!
+        if ((sizes.get(letter) ?? d) !== d) throw new Error(`the sizes of '${letter}' differ`)
+        sizes.set(letter, d)
+      }
+    return [...to].map((letter) => sizes.get(letter)!)
+  },
   Elu: same,
   Erf: same,
   Exp: same,

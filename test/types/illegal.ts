@@ -201,6 +201,14 @@ const sizes: readonly Illegal[] = [
     "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { attended: ['input', 'a'], heads: 2 })))",
   ),
   ...at(
+    "layer 'contraction' (contraction): [1,8,2,2] and [1,8,4,4] are no matrices to contract over 'pixels' with 2 groups of channels; allowed: the same batch, whole groups and equal sizes of the summed axes",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { contracted: ['a', 'input'], over: 'pixels', groups: 2 })))",
+  ),
+  ...at(
+    "layer 'contraction' (contraction): its number of groups must be a whole number of at least 1, not 0",
+    "model([1, 8, 4, 4], values(value('a', 'input', maxPool(2)), value('b', { contracted: ['a', 'input'], over: 'channels', groups: 0 })))",
+  ),
+  ...at(
     "layer 'attention' (attention): [1,16,2,2] are not the keys and values of 3 heads for queries of [1,8,4,4]; allowed: the same batch and twice the channels, in whole heads",
     "model([1, 8, 4, 4], values(value('a', 'input', conv2d('kv', 16, 2, { stride: 2 })), value('b', { attended: ['input', 'a'], heads: 3 })))",
   ),

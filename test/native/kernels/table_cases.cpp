@@ -1082,5 +1082,33 @@ Family spread_drawn(Random& r) {
 }
 const Listed spread_drawn_listed{"spread", spread_drawn, 10};
 
+Family contract_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[3], d[2]}, 4, true}, {{d[0], d[1] * d[2] * d[3], d[3], d[2]}, 4, true}, {{d[0], d[1] * d[2] * d[3], d[3], d[2]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[3], d[2]}, 4, true}},
+     {{OpKind::contract, {double(0), double(d[1])}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 2, true, -1},
+      {OpKind::contract_bwd, {double(0), double(d[1])}, {{0, Reach::all}, {1, Reach::all}, {3, Reach::all}}, {{4, Reach::all}, {5, Reach::all}}, 2, true, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 2 * d[1], d[3], d[2]}, 4, true}, {{d[0], d[1], 1, 2 * d[1]}, 4, true}, {{d[0], d[1], 1, 2 * d[1]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 2 * d[1], d[3], d[2]}, 4, true}},
+     {{OpKind::contract, {double(1), double(1)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 2, true, -1},
+      {OpKind::contract_bwd, {double(1), double(1)}, {{0, Reach::all}, {1, Reach::all}, {3, Reach::all}}, {{4, Reach::all}, {5, Reach::all}}, 2, true, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[2] * d[3], 2, d[3]}, 4, true}, {{d[0], d[1], 2, d[3]}, 4, true}, {{d[0], d[1], 2, d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[2] * d[3], 2, d[3]}, 4, true}},
+     {{OpKind::contract, {double(2), double(1)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 2, true, -1},
+      {OpKind::contract_bwd, {double(2), double(1)}, {{0, Reach::all}, {1, Reach::all}, {3, Reach::all}}, {{4, Reach::all}, {5, Reach::all}}, 2, true, -1}},
+     {{0, 3, 4}, {1, 3, 5}}}});
+}
+const Listed contract_drawn_listed{"contract", contract_drawn, 30};
+
+Family mirror_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[1], 6, 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{d[1], 6, 1, 1}, 2, false}},
+     {{OpKind::mirror, {double(2), double(3)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::mirror_bwd, {double(2), double(3)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed mirror_drawn_listed{"mirror", mirror_drawn, 10};
+
 }  // namespace
 }  // namespace spillway::test

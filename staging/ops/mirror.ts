@@ -1,0 +1,50 @@
+// A table of distances from one of absolute distances: it is made once a step, before the forward pass, and attention reads it in place of a parameter.
+// Its gradient is the sum over the signs. Worked example, one row of three pixels: [a, b, c] becomes [c, b, a, b, c].
+import { defineOp, type AttrsOf, type OperandDef, type Sizes } from './op'
+import { checked, elements, expectRank, expectShape, firstOut, legal, perElement } from './rules'
+
+const fields = { height: 'int', width: 'int' } as const
+const limits = { height: { least: 1 }, width: { least: 1 } } as const
+type Attrs = AttrsOf<typeof fields>
+const values = (name: string): OperandDef<typeof fields> => ({ name, role: 'whole' })
+
+/** The table's rows: all distances. */
+const distances = ({ height, width }: Attrs): number => (2 * height - 1) * (2 * width - 1)
+const fits = (a: Attrs, p: Sizes) => [
+  expectRank('the parameter', p, 2),
+  () => expectShape('the parameter', p, [p[0]!, a.height * a.width])(),
+]
+
+export const mirror = defineOp({
+  kind: 'mirror',
+  wire: 298,
+  fields,
+  limits,
+  anchor: 0,
+  what: 'y[(dh + height − 1)·(2·width − 1) + dw + width − 1, n] = p[n, |dh|·width + |dw|], p `[N, height·width]`',
+  ins: [values('p')],
+  outs: [values('y')],
+  shape: (a, [p]) => checked(fits(a, p!), () => legal([distances(a), p![0]!])),
+  backward: (g) => {
+    const [p] = g.ins
+    if (g.wants(0)) g.give(0, g.emit('mirror_bwd', g.attrs, [g.dOut(0)], [g.shape(p!)])[0]!)
+  },
+  samples: ([, c]) => [{ attrs: { height: 2, width: 3 }, ins: [[c, 6]] }],
+  flops: perElement(1, firstOut),
+})
+
+export const mirrorBwd = defineOp({
+  kind: 'mirror_bwd',
+  wire: 299,
+  fields,
+  limits,
+  anchor: 0,
+  what: 'dp = the sum of dy over the signs of a distance',
+  ins: [values('dy')],
+  outs: [values('dp')],
+  shape: (a, [dy]) =>
+    checked([expectRank('dy', dy!, 2), () => expectShape('dy', dy!, [distances(a), dy![1]!])()], () =>
+      legal([dy![1]!, a.height * a.width]),
+    ),
+  flops: (_, s) => elements(s.ins[0]),
+})
