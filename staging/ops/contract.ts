@@ -59,8 +59,8 @@ export const contract = defineOp({
   shape: (attrs, [a, b]) => checked(fits(attrs, a!, b!), () => legal(contracted(attrs, a!, b!)!)),
   backward: (g) => {
     const [a, b] = g.ins
-    const gradients = g.emit('contract_bwd', g.attrs, [a!, b!, g.dOut(0)], [g.shape(a!), g.shape(b!)])
-    for (const i of [0, 1]) if (g.wants(i)) g.give(i, gradients[i]!)
+    const gradients = g.emit('contract_bwd', g.attrs, [a!, b!, g.outputGradient(0)], [g.shape(a!), g.shape(b!)])
+    for (const i of [0, 1]) if (g.needsGradient(i)) g.addGradient(i, gradients[i]!)
   },
   samples: ([b, c, h, w]) => [
     {

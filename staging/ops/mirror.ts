@@ -27,7 +27,7 @@ export const mirror = defineOp({
   shape: (a, [p]) => checked(fits(a, p!), () => legal([distances(a), p![0]!])),
   backward: (g) => {
     const [p] = g.ins
-    if (g.wants(0)) g.give(0, g.emit('mirror_bwd', g.attrs, [g.dOut(0)], [g.shape(p!)])[0]!)
+    if (g.needsGradient(0)) g.addGradient(0, g.emit('mirror_bwd', g.attrs, [g.outputGradient(0)], [g.shape(p!)])[0]!)
   },
   samples: ([, c]) => [{ attrs: { height: 2, width: 3 }, ins: [[c, 6]] }],
   flops: perElement(1, firstOut),
