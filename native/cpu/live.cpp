@@ -202,7 +202,7 @@ struct Operands {
 };
 
 /// One panel of the found columns of a row.
-void write_row(const Shape& s, const Operands& o, int64_t panel, int64_t image, int64_t row, const Found& found) {
+void write_row(const Shape& s, const Operands& o, int64_t panel, int64_t image, int64_t row, Found& found) {
   const int64_t width = s.width(panel), first_channel = panel * panel_width, channels = std::min(width, s.written - first_channel);
   const float* const weights = o.panels + panel * s.panel_floats();
   const auto to = [&](int64_t column) { return pixel_of(o.written, image, row, column) + first_channel; };
@@ -271,7 +271,7 @@ int64_t sum_panel(const Shape& s, const View& x, const View& dy, int64_t number,
   Found found;
   for (int64_t i = 0; i < rows; i++) {
     const int64_t image = i / s.rows.written, row = i % s.rows.written;
-    const OutsideRow is_outside(outside, i);
+    OutsideRow is_outside(outside, i);
     const auto gradient = [&](int64_t column) { return pixel_of(dy, image, row, column) + first_channel; };
     for (found.first = 0; found.first < s.columns.written; found.first += most_columns) {
       found.count = std::min(most_columns, s.columns.written - found.first);
