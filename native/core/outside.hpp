@@ -1,5 +1,6 @@
-// Pixels outside of a mask, by blocks. In: the blocks of a mask, a row of the pixels of a call. Out: the pixels that are outside. Invariant:
-// a pixel belongs to the block that is nearest, as in `upsample`. Worked example: of 4 blocks, pixels 8 to 15 of a row of 32 have block 1.
+// Pixels outside of a mask, by blocks. In: the blocks of a mask, a row of the pixels of a call. Out: the pixels that are outside.
+// Invariant: a pixel belongs to the block that is nearest, as in `upsample`. Worked example: of 4 blocks, pixels 8 to 15 of a row of 32
+// have block 1.
 #pragma once
 #include <cstdint>
 

@@ -71,23 +71,26 @@ struct MaxPool : PlainKernel {
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const Window window = ops::pool_window(MaxPoolAttrs::read(c.attrs), x, y);
-    each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
-      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
-      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
-        float most[lanes];
-        std::fill_n(most, count, -std::numeric_limits<float>::infinity());
-        for (int64_t h = rows.lo; h < rows.hi; h++)
-          for (int64_t w = columns.lo; w < columns.hi; w++) {
-            const T* pixel = at_image<T>(x, b, h, w) + first;
+    each_output(
+        y,
+        [&](int64_t b, int64_t oy, int64_t ox) {
+          const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+          each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
+            float most[lanes];
+            std::fill_n(most, count, -std::numeric_limits<float>::infinity());
+            for (int64_t h = rows.lo; h < rows.hi; h++)
+              for (int64_t w = columns.lo; w < columns.hi; w++) {
+                const T* pixel = at_image<T>(x, b, h, w) + first;
 #pragma omp simd
-            for (int64_t ch = 0; ch < count; ch++) {
-              const float here = float(pixel[ch]);
-              most[ch] = here > most[ch] || here != here ? here : most[ch];
-            }
-          }
-        store(most, at_image<T>(y, b, oy, ox) + first, count);
-      });
-    }, outside_of(c));
+                for (int64_t ch = 0; ch < count; ch++) {
+                  const float here = float(pixel[ch]);
+                  most[ch] = here > most[ch] || here != here ? here : most[ch];
+                }
+              }
+            store(most, at_image<T>(y, b, oy, ox) + first, count);
+          });
+        },
+        outside_of(c));
   }
 };
 

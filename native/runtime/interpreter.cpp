@@ -172,8 +172,7 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
     if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   }
   if (!s.ok()) return within(s, "instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ");
-  if (const ViewRecord* const made = masks_ ? masks_->made_by(call) : nullptr)
-    masks_->keep(call, pages_.at(made->buffer, made->offset));
+  if (const ViewRecord* const made = masks_ ? masks_->made_by(call) : nullptr) masks_->keep(call, pages_.at(made->buffer, made->offset));
   return fetch_losses(index);
 }
 

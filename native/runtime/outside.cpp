@@ -1,3 +1,5 @@
+// The marks of calls, resolved. In: a call, the numbers of a made mask. Out: the pixels of the call that are outside. Invariant: blocks
+// that no call has made yet count as inside.
 #include "runtime/outside.hpp"
 
 #include <algorithm>

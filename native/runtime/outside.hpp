@@ -1,6 +1,7 @@
-// Masks of a network: the pixels that its calls may leave out. In: a checked tape, whose calls have marks. Out: for each call, the pixels that
-// are outside. Invariant: the blocks of a mask are kept beside the pages, one byte each. So they are known while values are swapped, copied
-// or recomputed. Worked example: clamp makes mask 0 of 4 x 4 blocks; a conv2d of rows 16 to 31 of 64 leaves out pixels by blocks of row 1.
+// Masks of a network: the pixels that its calls may leave out. In: a checked tape, whose calls have marks. Out: for each call, the pixels
+// that are outside. Invariant: the blocks of a mask are kept beside the pages, one byte each. So they are known while values are swapped,
+// copied or recomputed. Worked example: clamp makes mask 0 of 4 x 4 blocks; a conv2d of rows 16 to 31 of 64 leaves out pixels by blocks of
+// row 1.
 #pragma once
 #include <vector>
 

@@ -73,7 +73,8 @@ class Zeros {
       const [out] = op.outs
       if (out === undefined || op.outs.length > 1) continue
       const readFreely = readers[out]!.length > 0 && !isResult(values[out]!)
-      const mask = this.zero.get(out) ?? (readFreely ? common(readers[out]!.map((reader) => this.freeIn(reader, out))) : undefined)
+      const mask =
+        this.zero.get(out) ?? (readFreely ? common(readers[out]!.map((reader) => this.freeIn(reader, out))) : undefined)
       if (mask === undefined) continue
       this.free.set(out, mask)
       // Tiles may compute parts of sums by kernels that leave nothing out.
@@ -132,7 +133,7 @@ class Zeros {
     const inputs = zeros && zeros.length > 1 ? op.ins : zeros?.map((i) => op.ins[i]!)
     return this.factorOf(op) ?? (inputs && common(inputs.map((v) => this.zero.get(v)))) ?? this.shutBy(op)
   }
-  /** The mask outside of which an operator's results do not depend on this input. */
+  /** Returns a mask if an operator's results do not depend on this input outside of the mask. */
   private freeIn(op: Op, v: ValueId): ValueId | undefined {
     const reads = op.ins.filter((i) => i === v).length
     if (reads > 1) return undefined
