@@ -67,7 +67,7 @@ export class Mask {
   at(h: number, w: number, layer: string): Made {
     return this.once(`${h}x${w}`, () =>
       pipe(
-        this.blocks(layer),
+        this.once('blocks', () => this.blocks(layer)),
         chain((blocks) => {
           const [, , inH, inW] = this.graph.shape(blocks)
           return inH === h && inW === w
@@ -88,11 +88,6 @@ export class Mask {
     )
   }
 
-  /** One pixel for each block. Its ops precede those of the first layer, so that all layers can leave out the pixels outside. */
-  blocks(layer: string): Made {
-    return this.once('blocks', () => this.newBlocks(layer))
-  }
-
   private once(key: string, make: () => Made): Made {
     const known = this.made.get(key)
     return known === undefined
@@ -103,8 +98,8 @@ export class Mask {
       : right(known)
   }
 
-  /** Bytes as numbers from 0 to 1, their largest of a block, and all channels as one. */
-  private newBlocks(layer: string): Made {
+  /** One pixel for each block: bytes as numbers from 0 to 1, their largest of a block, and all channels as one. */
+  private blocks(layer: string): Made {
     const then = (kind: string, attrs: AnyAttrs) => chain((x: Ref) => this.graph.one(kind, attrs, [x], layer))
     const { side, graph, image } = this
     const [, , h, w] = graph.shape(image)

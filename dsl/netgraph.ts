@@ -1,7 +1,6 @@
 // A net as ops: the algebra of a fold that appends them to a graph, every op from the op table. In: a graph under construction, the number of the
 // next random layer, the suffix of the layers' names. Out: the algebra. Invariant: the analysis of a layer is derived from the same ops.
 import { chain, type Either, map, right } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
@@ -46,13 +45,8 @@ export const algebraOf = (e: Elaboration): Algebra<Ref> => {
       const layer = `${at.name}${suffix}`
       const params = rule.params?.(l, shape(x)) ?? []
       const site = { graph, layer, weights: weightsOf(l, at), input: shape(x), params, randomKey, mode, mask }
-      if (!mask || rule.masked === 'keeps') return noted(rule.elaborate(l, x, site))
-      return pipe(
-        mask.blocks(layer),
-        chain(() => rule.elaborate(l, x, site)),
-        chain((y: Ref) => mask.inside(y, layer)),
-        noted,
-      )
+      const made = rule.elaborate(l, x, site)
+      return noted(mask && rule.masked !== 'keeps' ? chain((y: Ref) => mask.inside(y, layer))(made) : made)
     },
     sum: (body, shortcut, at) => noted(single('add', {}, [body, shortcut], at)),
     combine: ({ op, attrs }, parts, at) => {

@@ -51,13 +51,22 @@ struct KernelCall {
   const StepContext* step = nullptr;
 };
 
-/// Returns true if a kernel should look for zeros in its operands.
-inline bool seeks_zeros(const KernelCall& c) { return c.step && c.step->skipped && !(c.step->outside && c.step->outside->full); }
+/// Returns true in a masked network whose empty parts are skipped.
+inline bool is_masked(const KernelCall& c) { return c.step && c.step->skipped; }
+
+/// The pixels of a call that belong to a mask, also if none is outside; or null.
+inline const Outside* masked_pixels(const KernelCall& c) {
+  return c.step && c.step->outside && c.step->outside->blocks ? c.step->outside : nullptr;
+}
 
 /// The pixels to leave out, or null.
 inline const Outside* outside_of(const KernelCall& c) {
-  return c.step && c.step->outside && c.step->outside->blocks && !c.step->outside->full ? c.step->outside : nullptr;
+  const Outside* const pixels = masked_pixels(c);
+  return pixels && !pixels->full ? pixels : nullptr;
 }
+
+/// Returns true if a kernel should look for zeros in its operands.
+inline bool seeks_zeros(const KernelCall& c) { return is_masked(c) && !(masked_pixels(c) && masked_pixels(c)->full); }
 
 /// One way to run a call, as its device describes it.
 struct Way {

@@ -133,7 +133,8 @@ bool is_empty(const KernelCall& c) {
   return true;
 }
 
-/// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that.
+/// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that. The same
+/// kernel computes full masks: an image on a canvas has the bits of the image alone.
 template <class Way>
 class Direct {
  public:
@@ -145,7 +146,7 @@ class Direct {
   void compile() const { kernel_.compile(); }
   void run(const KernelCall& c) {
     if (is_empty<Way>(c)) return;
-    if (skips_ && seeks_zeros(c)) {
+    if (skips_ && is_masked(c)) {
       *c.step->skipped = Way::run_live(geometry_, c);
     } else {
       kernel_.run(c);

@@ -322,11 +322,11 @@ int64_t bytes(const ops::Conv2d& g, bool turned) {
 
 double forward(const ops::Conv2d& g, const KernelCall& c) {
   return convolve(shape_of(g, false), c.ins[0], floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.outs[0], c.workspace,
-                  outside_of(c));
+                  masked_pixels(c));
 }
 
 double backward_data(const ops::Conv2d& g, const KernelCall& c) {
-  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace, outside_of(c));
+  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace, masked_pixels(c));
 }
 
 double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
@@ -338,7 +338,7 @@ double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
 #pragma omp parallel for schedule(dynamic) collapse(2) reduction(+ : skipped)
   for (int64_t panel = 0; panel < s.panels(); panel++)
     for (int64_t tap_row = 0; tap_row < s.rows.taps; tap_row += tap_rows)
-      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, outside_of(c), sums);
+      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, masked_pixels(c), sums);
 #pragma omp parallel for schedule(static)
   for (int64_t written = 0; written < s.written; written++)
     for (int64_t channel = 0; channel < s.read; channel++)

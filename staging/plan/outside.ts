@@ -4,7 +4,7 @@
 // and bn_stats reads no pixel outside. Both hold for each tile, copy and recomputation, because they hold for the values.
 import { type Box, type Range, sameBox } from '../core/box'
 import { originIn } from '../graph/bands'
-import { type Graph, isResult, type Op, type ValueId } from '../graph/graph'
+import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
 import { wholeShape } from '../graph/ranks'
 import type { Call, Plan, View } from './plan'
 
@@ -51,6 +51,8 @@ const common = (masks: readonly (ValueId | undefined)[]): ValueId | undefined =>
 
 class Zeros {
   private readonly masks: ReadonlyMap<ValueId, ValueId>
+  /** By the value of the blocks: the operator that makes them. */
+  private readonly madeBy = new Map<ValueId, OpId>()
   /** Values that are 0 outside of a mask: the value of its blocks. */
   private readonly zero = new Map<ValueId, ValueId>()
   /** The same, and values that no result depends on outside. */
@@ -66,6 +68,7 @@ class Zeros {
     for (const op of ops) {
       for (const v of op.ins) readers[v]!.push(op)
       const [out] = op.outs
+      if (out !== undefined && this.masks.get(out) === out) this.madeBy.set(out, op.id)
       const mask = out === undefined ? undefined : this.zeroOf(op)
       if (mask !== undefined) this.zero.set(out!, mask)
     }
@@ -78,7 +81,8 @@ class Zeros {
       if (mask === undefined) continue
       this.free.set(out, mask)
       // Tiles may compute parts of sums by kernels that leave nothing out.
-      if (this.zero.has(out) || (this.ruleOf(op) && (this.ruleOf(op)!.zeros ?? []).length < 2)) this.cleared.add(out)
+      const rule = this.ruleOf(op)
+      if (this.zero.has(out) || (rule && (rule.zeros ?? []).length < 2 && this.follows(op, mask))) this.cleared.add(out)
     }
   }
 
@@ -99,7 +103,13 @@ class Zeros {
       return blocks === undefined ? undefined : { blocks, makes: false, masked: rule.sums, fills: false }
     }
     const isWhole = !rule?.zeros || call.ins.every((v) => sameBox(v.box, out.box))
-    return (rule && isWhole) || this.factorOf(op) !== undefined ? this.writing(call, out) : undefined
+    const mark = (rule && isWhole) || this.factorOf(op) !== undefined ? this.writing(call, out) : undefined
+    return mark && this.follows(op, mark.blocks) ? mark : undefined
+  }
+
+  /** Returns true if the blocks of a mask are made before this operator runs. */
+  private follows({ id }: Op, blocks: ValueId): boolean {
+    return this.madeBy.get(blocks)! < id
   }
 
   private writing(call: Call, out: View): ReturnType<Zeros['markOf']> {

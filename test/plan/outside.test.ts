@@ -23,7 +23,7 @@ const made = modelAt([2, 3, 256, 256], masked(16, ...body))
 if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
 const net = made.right
 
-const options = { loss: crossEntropy }
+const options = { loss: crossEntropy } as const
 const wholePlan = staged(net, { ...options, strategy: 'in-core' }).plan
 const plans: readonly (readonly [string, Plan])[] = [
   ['in-core', wholePlan],
@@ -96,6 +96,18 @@ test('without blocks that an upsample reads there is no mask; a mask that is mad
   const first = calls.findIndex((c) => c.kind === 'clamp')
   const late = [...calls.slice(0, first), ...calls.slice(first + 1), calls[first]!]
   assert.ok(marksOf({ ...wholePlan, calls: late }).every((m) => m === undefined))
+})
+
+test('a convolution that runs before the mask is made is computed everywhere, the others leave out pixels', () => {
+  const floats = modelAt(
+    [1, 3, 64, 64],
+    masked(16, conv2d('first', 16, 3), relu(), conv2d('second', 16, 3), globalAvgPool(), linear('head', 3)),
+  )
+  if (floats._tag === 'Left') throw new Error(JSON.stringify(floats.left))
+  const { plan } = staged(floats.right, { ...options, strategy: 'in-core' })
+  const marks = marksOf(plan)
+  const convolutions = plan.calls.flatMap(({ kind }, i) => (kind === 'conv2d' ? [marks[i]?.mask] : []))
+  assert.equal(convolutions, [undefined, 0])
 })
 
 test.run()
