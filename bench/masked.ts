@@ -1,7 +1,8 @@
-// `npm run bench:masked [-- --sides N,N --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated attention on an image with
-// about 70 % background, with and without skipping the empty parts, in turns. In: an image that this program draws: three blobs of tissue. Out: for
-// each plan the median seconds of a step on both sides and their ratio; bench/results/masked.json. Invariant: each run is a process of its own,
-// the first step of each does not count, and the losses of both sides agree within 1e-4.
+// `npm run bench:masked [-- --sides N,N --images NAME,NAME --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated
+// attention, with and without skipping the empty parts, in turns. In: images that this program draws: `blobs` has three blobs of tissue and about
+// 70 % background, `full` has no background. Out: for each plan the medians of a step on both sides, in seconds and in processor seconds, and their
+// ratios; bench/results/masked.json. Invariant: each run is a process of its own, the first step of each does not count, and the losses of both
+// sides agree within 1e-4. Processor seconds of one thread (OMP_NUM_THREADS=1) are steadier beside other work.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,6 +30,7 @@ const WITHIN = 1e-4
 const { values: given } = parseArgs({
   options: {
     sides: { type: 'string', default: '1024,2048' },
+    images: { type: 'string', default: 'blobs,full' },
     side: { type: 'string', default: '1024' },
     turns: { type: 'string', default: '3' },
     steps: { type: 'string', default: '3' },
@@ -60,10 +62,10 @@ const isTissue = (y: number, x: number): boolean =>
   )
 
 /** Whole blocks of tissue, 0 elsewhere. Returns the share of blocks with tissue. */
-const draw = (folder: string, side: number): number => {
+const draw = (folder: string, side: number, image: string): number => {
   const blocks = Math.ceil(side / BLOCK)
   const inside = Uint8Array.from({ length: blocks * blocks }, (_, i) =>
-    Number(isTissue((Math.floor(i / blocks) + 0.5) / blocks, ((i % blocks) + 0.5) / blocks)),
+    Number(image === 'full' || isTissue((Math.floor(i / blocks) + 0.5) / blocks, ((i % blocks) + 0.5) / blocks)),
   )
   const pixels = new Uint8Array(side * side * 3)
   for (let i = 0; i < pixels.length; i++) {
@@ -86,6 +88,7 @@ const model = (side: number): Model => {
 interface Ran {
   readonly losses: readonly number[]
   readonly seconds: readonly number[]
+  readonly processorSeconds: readonly number[]
   readonly skippedShare?: number
   readonly peakMiB: number
 }
@@ -97,21 +100,34 @@ const run = async (folder: string, side: number, plan: Planned): Promise<void> =
   const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB(side))) } : {}
   const staged = stage(net, { loss: crossEntropy, strategy, algorithms, ...budget })
   const seconds: number[] = []
+  const processor: number[] = []
   const { losses, skippedShare, peakBytes } = await train(net, staged, {
     steps: Number(given.steps),
     seed: 1,
     data: files(folder, { layout: 'NHWC' }),
     onNote: () => {},
-    onProgress: (p) => void (p.kind === 'step' && seconds.push(p.seconds)),
+    onProgress: (p) => {
+      if (p.kind !== 'step') return
+      const { user, system } = process.cpuUsage()
+      processor.push((user + system) / 1e6)
+      seconds.push(p.seconds)
+    },
   })
-  const ran: Ran = { losses, seconds: seconds.slice(1), peakMiB: peakBytes / mib(1), ...(skippedShare ? { skippedShare } : {}) }
+  const processorSeconds = processor.slice(1).map((end, i) => end - processor[i]!)
+  const ran: Ran = {
+    losses,
+    seconds: seconds.slice(1),
+    processorSeconds,
+    peakMiB: peakBytes / mib(1),
+    ...(skippedShare ? { skippedShare } : {}),
+  }
   console.log(JSON.stringify(ran))
 }
 
 const rounded = (n: number): number => Number(n.toPrecision(3))
 
 /** All plans for one image. */
-const rowsOf = (side: number): readonly object[] => {
+const rowsOf = (side: number, image: string): readonly object[] => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
   const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran => {
     const args = ['--folder', folder, '--only', name, '--side', String(side), '--steps', given.steps!]
@@ -122,16 +138,20 @@ const rowsOf = (side: number): readonly object[] => {
   }
   try {
     mkdirSync(folder, { recursive: true })
-    const tissueShare = rounded(draw(folder, side))
+    const tissueShare = rounded(draw(folder, side, image))
     return PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
       const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
-      const [skip, compute] = [0, 1].map((i) => median(turns.flatMap((turn) => turn[i]!.seconds))) as [number, number]
+      const medians = (of: (ran: Ran) => readonly number[]) =>
+        [0, 1].map((i) => median(turns.flatMap((turn) => of(turn[i]!)))) as [number, number]
+      const [skip, compute] = medians((r) => r.seconds)
+      const [skipProcessor, computeProcessor] = medians((r) => r.processorSeconds)
       for (const [a, b] of turns)
         if (a.losses.some((loss, i) => Math.abs(loss - b.losses[i]!) > WITHIN * b.losses[i]!))
           throw new Error(`${plan.name}: losses ${a.losses} and ${b.losses}`)
       const { skippedShare, peakMiB } = turns[0]![0]
       const row = {
         plan: plan.name,
+        image,
         side,
         tissueShare,
         turns: turns.length,
@@ -141,6 +161,9 @@ const rowsOf = (side: number): readonly object[] => {
         skipSeconds: rounded(skip),
         computeSeconds: rounded(compute),
         ratio: rounded(compute / skip),
+        skipProcessorSeconds: rounded(skipProcessor),
+        computeProcessorSeconds: rounded(computeProcessor),
+        processorRatio: rounded(computeProcessor / skipProcessor),
       }
       console.log(JSON.stringify(row))
       return row
@@ -151,4 +174,7 @@ const rowsOf = (side: number): readonly object[] => {
 }
 
 if (given.folder !== undefined) void run(given.folder, Number(given.side), PLANS.find(({ name }) => name === given.only)!)
-else record('masked', { rows: given.sides.split(',').flatMap((side) => rowsOf(Number(side))) })
+else {
+  const images = given.images.split(',')
+  record('masked', { rows: given.sides.split(',').flatMap((side) => images.flatMap((image) => rowsOf(Number(side), image))) })
+}

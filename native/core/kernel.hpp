@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/outside.hpp"
 #include "core/result.hpp"
 #include "gen/wire.h"
 
@@ -26,12 +27,6 @@ struct View {
 };
 
 struct Communicator;
-
-/// Pixels of a call that a kernel may leave out. A kernel that writes no activations leaves them out of its sums.
-struct Outside {
-  View mask;           // [B,1,H,W], as large as the written activations, or as the gradient or value of a sum; 0 outside. No data: none
-  bool fills = false;  // the kernel writes 0 outside; otherwise 0 is there already, and stays
-};
 
 /// Values that change from step to step.
 struct StepContext {
@@ -56,13 +51,22 @@ struct KernelCall {
   const StepContext* step = nullptr;
 };
 
-/// Returns true if a kernel should look for zeros in its operands.
-inline bool seeks_zeros(const KernelCall& c) { return c.step && c.step->skipped; }
+/// Returns true in a masked network whose empty parts are skipped.
+inline bool is_masked(const KernelCall& c) { return c.step && c.step->skipped; }
+
+/// The pixels of a call that belong to a mask, also if none is outside; or null.
+inline const Outside* masked_pixels(const KernelCall& c) {
+  return c.step && c.step->outside && c.step->outside->blocks ? c.step->outside : nullptr;
+}
 
 /// The pixels to leave out, or null.
 inline const Outside* outside_of(const KernelCall& c) {
-  return c.step && c.step->outside && c.step->outside->mask.data ? c.step->outside : nullptr;
+  const Outside* const pixels = masked_pixels(c);
+  return pixels && !pixels->full ? pixels : nullptr;
 }
+
+/// Returns true if a kernel should look for zeros in its operands.
+inline bool seeks_zeros(const KernelCall& c) { return is_masked(c) && !(masked_pixels(c) && masked_pixels(c)->full); }
 
 /// One way to run a call, as its device describes it.
 struct Way {

@@ -140,7 +140,7 @@ void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, do
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
   const int64_t pixels = of.parts[0].dims[3];
-  const OutsideRow is_outside(outside, row);
+  OutsideRow is_outside(outside, row);
   for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels<N>) {
     const int64_t end = std::min(pixels, pixel + stretch_pixels<N>);
     int64_t unread = pixel;

@@ -121,7 +121,20 @@ void clear_results(const KernelCall& c) {
   if constexpr (Way::direction != Direction::backward_weights) clear_outside(c.outs[0], outside_of(c));
 }
 
-/// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that.
+/// If all pixels are outside of a mask, writes the results, which are 0, and returns true.
+template <class Way>
+bool is_empty(const KernelCall& c) {
+  const Outside* const outside = outside_of(c);
+  if (!outside || !outside->empty) return false;
+  clear_results<Way>(c);
+  if constexpr (Way::direction == Direction::backward_weights)
+    for (uint32_t i = 0; i < c.n_outs; i++) std::fill_n(floats(c.outs[i]), ops::elements(c.outs[i]), 0.0f);
+  *c.step->skipped = 1;
+  return true;
+}
+
+/// In a masked network, pixels whose windows hold only zeros are skipped, if the scratch of the direct kernel is enough for that. The same
+/// kernel computes full masks: an image on a canvas has the bits of the image alone.
 template <class Way>
 class Direct {
  public:
@@ -132,7 +145,8 @@ class Direct {
   int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
   void compile() const { kernel_.compile(); }
   void run(const KernelCall& c) {
-    if (skips_ && seeks_zeros(c)) {
+    if (is_empty<Way>(c)) return;
+    if (skips_ && is_masked(c)) {
       *c.step->skipped = Way::run_live(geometry_, c);
     } else {
       kernel_.run(c);
@@ -162,7 +176,9 @@ class Winograd {
   }
   explicit Winograd(const KernelCall& c) : tiles_(Way::tiles(c)), workspace_bytes_(Way::winograd_bytes(c)) {}
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  void run(const KernelCall& c) const { Way::run_winograd(tiles_, c); }
+  void run(const KernelCall& c) const {
+    if (!is_empty<Way>(c)) Way::run_winograd(tiles_, c);
+  }
 
  private:
   winograd::Geometry tiles_;
@@ -184,6 +200,7 @@ class Taps {
   int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
   void compile() const { kernel_.compile(); }
   void run(const KernelCall& c) {
+    if (is_empty<Way>(c)) return;
     Way::run_taps(kernel_, c);
     clear_results<Way>(c);
   }

@@ -202,7 +202,7 @@ struct Operands {
 };
 
 /// One panel of the found columns of a row.
-void write_row(const Shape& s, const Operands& o, int64_t panel, int64_t image, int64_t row, const Found& found) {
+void write_row(const Shape& s, const Operands& o, int64_t panel, int64_t image, int64_t row, Found& found) {
   const int64_t width = s.width(panel), first_channel = panel * panel_width, channels = std::min(width, s.written - first_channel);
   const float* const weights = o.panels + panel * s.panel_floats();
   const auto to = [&](int64_t column) { return pixel_of(o.written, image, row, column) + first_channel; };
@@ -271,7 +271,7 @@ int64_t sum_panel(const Shape& s, const View& x, const View& dy, int64_t number,
   Found found;
   for (int64_t i = 0; i < rows; i++) {
     const int64_t image = i / s.rows.written, row = i % s.rows.written;
-    const OutsideRow is_outside(outside, i);
+    OutsideRow is_outside(outside, i);
     const auto gradient = [&](int64_t column) { return pixel_of(dy, image, row, column) + first_channel; };
     for (found.first = 0; found.first < s.columns.written; found.first += most_columns) {
       found.count = std::min(most_columns, s.columns.written - found.first);
@@ -322,11 +322,11 @@ int64_t bytes(const ops::Conv2d& g, bool turned) {
 
 double forward(const ops::Conv2d& g, const KernelCall& c) {
   return convolve(shape_of(g, false), c.ins[0], floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.outs[0], c.workspace,
-                  outside_of(c));
+                  masked_pixels(c));
 }
 
 double backward_data(const ops::Conv2d& g, const KernelCall& c) {
-  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace, outside_of(c));
+  return convolve(shape_of(g, true), c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace, masked_pixels(c));
 }
 
 double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
@@ -338,7 +338,7 @@ double backward_weights(const ops::Conv2d& g, const KernelCall& c) {
 #pragma omp parallel for schedule(dynamic) collapse(2) reduction(+ : skipped)
   for (int64_t panel = 0; panel < s.panels(); panel++)
     for (int64_t tap_row = 0; tap_row < s.rows.taps; tap_row += tap_rows)
-      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, outside_of(c), sums);
+      skipped += sum_panel(s, c.ins[0], c.ins[1], panel, {tap_row, std::min(s.rows.taps, tap_row + tap_rows)}, masked_pixels(c), sums);
 #pragma omp parallel for schedule(static)
   for (int64_t written = 0; written < s.written; written++)
     for (int64_t channel = 0; channel < s.read; channel++)

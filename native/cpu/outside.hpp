@@ -7,29 +7,6 @@
 
 namespace spillway::cpu {
 
-/// A row of a mask; rows are counted through all images. Without a mask, all pixels are inside.
-class OutsideRow {
- public:
-  OutsideRow(const Outside* outside, int64_t row) {
-    if (!outside) return;
-    const View& mask = outside->mask;
-    is_bf16_ = is_bf16(mask);
-    step_ = mask.strides[3] * int64_t(dtype_bytes(mask.dtype));
-    at_ = static_cast<const std::byte*>(mask.data) +
-          (row / mask.dims[2] * mask.strides[0] + row % mask.dims[2] * mask.strides[2]) * int64_t(dtype_bytes(mask.dtype));
-  }
-  bool operator()(int64_t w) const {
-    if (!at_) return false;
-    const std::byte* const at = at_ + w * step_;
-    return is_bf16_ ? float(*reinterpret_cast<const Bf16*>(at)) == 0 : *reinterpret_cast<const float*>(at) == 0;
-  }
-
- private:
-  const std::byte* at_ = nullptr;
-  int64_t step_ = 0;
-  bool is_bf16_ = false;
-};
-
 /// Writes zeros past the caches: nothing reads pixels outside soon. end_stream() follows.
 template <class T>
 void clear_elements(T* to, int64_t count) {
@@ -55,7 +32,7 @@ inline void clear_outside(const View& v, const Outside* outside) {
   if (!outside || !outside->fills) return;
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < v.dims[0] * v.dims[2]; row++) {
-    const OutsideRow is_outside(outside, row);
+    OutsideRow is_outside(outside, row);
     for (int64_t to = 0; to < v.dims[3];) {
       const int64_t from = to;
       while (to < v.dims[3] && is_outside(to)) to++;

@@ -16,9 +16,9 @@ namespace {
 
 /// Views whose channels are not innermost (a 4-D parameter against an activation) go element by element.
 template <class Body>
-void each_pair(const View& y, const View& x, Body body) {
+void each_pair(const View& y, const View& x, Body body, const Outside* outside = nullptr) {
   const bool plain = ops::dense_plain(y) && ops::dense_plain(x);
-  if (plain || (ops::is_activation(y) && ops::is_activation(x))) return each_run<2>({&y, &x}, body);
+  if (plain || (ops::is_activation(y) && ops::is_activation(x))) return each_run<2>({&y, &x}, body, outside);
   for (int64_t b = 0; b < y.dims[0]; b++)
     for (int64_t c = 0; c < y.dims[1]; c++)
       for (int64_t h = 0; h < y.dims[2]; h++)
@@ -35,7 +35,8 @@ struct Fill : PlainKernel {
 
 struct Copy : PlainKernel {
   static void run(const KernelCall& c) {
-    each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) { std::memmove(at[0], at[1], size_t(n) * sizeof(float)); });
+    each_pair(
+        c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) { std::memmove(at[0], at[1], size_t(n) * sizeof(float)); }, outside_of(c));
   }
 };
 

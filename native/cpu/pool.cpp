@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/runs.hpp"
 #include "cpu/stripes.hpp"
 #include "cpu/zeros.hpp"
 
@@ -15,13 +16,14 @@ using ops::Span;
 using ops::Window;
 using ops::WindowAxis;
 
-/// Calls f(b, oy, ox) for each output pixel, output places in whole-value coordinates.
+/// Calls f(b, oy, ox) for each output pixel, output places in whole-value coordinates. `outside`: pixels that are left out, or null.
 template <class F>
-void each_output(const View& y, F f) {
-#pragma omp parallel for schedule(static) collapse(2)
-  for (int64_t b = 0; b < y.dims[0]; b++)
-    for (int64_t oy = y.origin[2]; oy < ops::upper(y, 2); oy++)
-      for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) f(b, oy, ox);
+void each_output(const View& y, F f, const Outside* outside = nullptr) {
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < y.dims[0] * y.dims[2]; row++)
+    each_inside(outside, y, row, y.dims[3], [&](Columns columns) {
+      for (int64_t w = columns.from; w < columns.to; w++) f(row / y.dims[2], y.origin[2] + row % y.dims[2], y.origin[3] + w);
+    });
 }
 
 /// The output rows whose windows reach into these input rows.
@@ -69,23 +71,26 @@ struct MaxPool : PlainKernel {
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const Window window = ops::pool_window(MaxPoolAttrs::read(c.attrs), x, y);
-    each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
-      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
-      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
-        float most[lanes];
-        std::fill_n(most, count, -std::numeric_limits<float>::infinity());
-        for (int64_t h = rows.lo; h < rows.hi; h++)
-          for (int64_t w = columns.lo; w < columns.hi; w++) {
-            const T* pixel = at_image<T>(x, b, h, w) + first;
+    each_output(
+        y,
+        [&](int64_t b, int64_t oy, int64_t ox) {
+          const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+          each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
+            float most[lanes];
+            std::fill_n(most, count, -std::numeric_limits<float>::infinity());
+            for (int64_t h = rows.lo; h < rows.hi; h++)
+              for (int64_t w = columns.lo; w < columns.hi; w++) {
+                const T* pixel = at_image<T>(x, b, h, w) + first;
 #pragma omp simd
-            for (int64_t ch = 0; ch < count; ch++) {
-              const float here = float(pixel[ch]);
-              most[ch] = here > most[ch] || here != here ? here : most[ch];
-            }
-          }
-        store(most, at_image<T>(y, b, oy, ox) + first, count);
-      });
-    });
+                for (int64_t ch = 0; ch < count; ch++) {
+                  const float here = float(pixel[ch]);
+                  most[ch] = here > most[ch] || here != here ? here : most[ch];
+                }
+              }
+            store(most, at_image<T>(y, b, oy, ox) + first, count);
+          });
+        },
+        outside_of(c));
   }
 };
 

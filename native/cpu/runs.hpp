@@ -21,7 +21,7 @@ struct Columns {
 template <class Body>
 void each_inside(const Outside* outside, const View& written, int64_t row, int64_t most, const Body& body) {
   const int64_t pixels = written.dims[3];
-  const OutsideRow is_outside(outside, row);
+  OutsideRow is_outside(outside, row);
   for (int64_t from = 0; from < pixels;) {
     int64_t to = outside ? from : std::min(pixels, from + most);
     while (to < std::min(pixels, from + most) && !is_outside(to)) to++;

@@ -200,7 +200,7 @@ template <class Body>
 void each_outside(const Geometry& g, const Tiles& tiles, TileAt at, const Outside& outside, const Body& body) {
   for (int64_t i = 0; i < tiles.rows.held(at.row); i++) {
     const int64_t row = at.row + i * g.rows.step;
-    const OutsideRow is_outside(&outside, at.image * g.dst.rows + row);
+    OutsideRow is_outside(&outside, at.image * g.dst.rows + row);
     for (int64_t j = 0; j < tiles.columns.held(at.column); j++)
       if (const int64_t column = at.column + j * g.columns.step; is_outside(column)) body(row, column);
   }

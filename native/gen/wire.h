@@ -10,7 +10,7 @@ constexpr uint32_t NONE = 4294967295;
 constexpr uint64_t PAGE_BYTES = 2097152;
 constexpr uint64_t SECTOR_BYTES = 4096;
 constexpr uint64_t ALIGN_BYTES = 64;
-constexpr uint32_t TAPE_VERSION = 5;
+constexpr uint32_t TAPE_VERSION = 6;
 constexpr char TAPE_MAGIC[] = "SPILLWAY";
 /// The checksum is that of the bytes from here on.
 constexpr uint64_t CHECKED_FROM = 32;
@@ -106,7 +106,7 @@ constexpr size_t dtype_bytes(DType t) {
 
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
-  uint32_t version;  // 5
+  uint32_t version;  // 6
   DType float_type;  // of values; activations may also be 16-bit
   uint64_t bytes;  // of the whole tape
   uint64_t checksum;  // FNV-1a 64 of all bytes from offset 32 on
@@ -162,7 +162,7 @@ struct CallRecord {
   uint16_t kind;  // wire number of the operator
   uint16_t ins;
   uint16_t outs;
-  uint16_t flags;  // the segment is a recomputation
+  uint16_t flags;  // the segment is a recomputation; output 0 is the mask; pixels outside of the mask are written as 0, otherwise they are 0 already
   uint32_t first_operand;
   uint32_t first_attr;
   uint32_t attrs;  // number of attributes
@@ -173,9 +173,13 @@ struct CallRecord {
   uint32_t way;  // algorithm, by its number on the device; 0: the device's first choice
   double seconds;  // as planned
   uint64_t flops;
+  uint32_t mask;  // number of the mask that it makes, or that its kernel may leave pixels out by; 0xffffffff: none
+  uint32_t masked;  // operand with these pixels
   bool recompute() const { return flags & 1; }
+  bool makes_mask() const { return flags & 2; }
+  bool fills() const { return flags & 4; }
 };
-static_assert(sizeof(CallRecord) == 56);
+static_assert(sizeof(CallRecord) == 64);
 
 struct InstrRecord {
   Tag tag;

@@ -1,6 +1,8 @@
 // Calls against the op table: operand counts, ranks, element types, layouts, attributes, workspace.
 // In: views that are right by themselves. Out: the first illegal call. The kernels check shapes
 // against each other when the session opens.
+#include <algorithm>
+
 #include "ops/table.hpp"
 #include "plan/checks.hpp"
 
@@ -72,6 +74,32 @@ Status check_workspace(const Tape& tape, const CallRecord& c) {
   return {};
 }
 
+/// Masks have a number below that of calls, and one size.
+using MaskSizes = std::vector<const ViewRecord*>;
+
+Status check_made_mask(const Tape& tape, const CallRecord& c, MaskSizes& sizes) {
+  if (c.mask >= tape.calls.size()) return refuse("it makes mask ", c.mask, " of ", tape.calls.size(), " calls");
+  if (c.outs == 0) return refuse("it makes a mask, but has no output");
+  const ViewRecord& v = tape.views[tape.operands[c.first_operand + c.ins]];
+  if (v.rank != 4 || v.extent[1] != 1 || v.dtype == DType::i32 || v.dtype == DType::u8) return refuse("its output is no mask");
+  if (uint64_t(v.extent[0]) * v.extent[2] * v.extent[3] > tape.budget_pages * PAGE_BYTES) return refuse("a mask larger than the budget");
+  sizes.resize(std::max<size_t>(sizes.size(), c.mask + 1));
+  const ViewRecord*& known = sizes[c.mask];
+  if (known && !std::equal(v.extent, v.extent + 4, known->extent)) return refuse("mask ", c.mask, " has several sizes");
+  known = &v;
+  return {};
+}
+
+Status check_mask(const Tape& tape, const CallRecord& c, const MaskSizes& sizes) {
+  if (c.mask == NONE || c.makes_mask()) return {};
+  if (c.mask >= sizes.size() || !sizes[c.mask]) return refuse("no call makes mask ", c.mask);
+  if (c.masked >= uint32_t(c.ins) + c.outs) return refuse("it has no operand ", c.masked);
+  const ViewRecord& v = tape.views[tape.operands[c.first_operand + c.masked]];
+  if (v.rank != 4 || v.extent[0] != sizes[c.mask]->extent[0])
+    return refuse("operand ", c.masked, " does not have the images of mask ", c.mask);
+  return {};
+}
+
 Status check_call(const Tape& tape, const CallRecord& c) {
   const OpInfo* op = op_info(c.kind);
   if (!op) return refuse("unknown operator ", c.kind);
@@ -86,9 +114,15 @@ Status check_call(const Tape& tape, const CallRecord& c) {
 }  // namespace
 
 Status check_calls(const Tape& tape) {
-  for (size_t i = 0; i < tape.calls.size(); i++)
-    if (Status s = check_call(tape, tape.calls[i]); !s.ok()) return within(s, "call ", i, ": ");
-  return {};
+  MaskSizes masks;
+  const auto each = [&](auto check) -> Status {
+    for (size_t i = 0; i < tape.calls.size(); i++)
+      if (Status s = check(tape.calls[i]); !s.ok()) return within(s, "call ", i, ": ");
+    return {};
+  };
+  Status s = each([&](const CallRecord& c) { return check_call(tape, c); });
+  if (s.ok()) s = each([&](const CallRecord& c) { return c.makes_mask() ? check_made_mask(tape, c, masks) : Status{}; });
+  return s.ok() ? each([&](const CallRecord& c) { return check_mask(tape, c, masks); }) : s;
 }
 
 }  // namespace spillway

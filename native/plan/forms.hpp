@@ -46,7 +46,7 @@ inline Status check_form(const ViewRecord& r, const Counts& n) {
 }
 
 inline Status check_form(const CallRecord& r, const Counts& n) {
-  if (r.flags >= 2) return refuse("unknown flags ", r.flags);
+  if (r.flags >= 8) return refuse("unknown flags ", r.flags);
   if (uint64_t(r.first_operand) + r.ins + r.outs > n.operands) return refuse("its operands exceed the end of section operands");
   if (uint64_t(r.first_attr) + r.attrs > n.attrs) return refuse("its attributes exceed the end of section attrs");
   if (r.workspace_view != NONE && r.workspace_view >= n.views) return refuse("there is no view ", r.workspace_view);

@@ -11,7 +11,6 @@
 #include "gen/ops.h"
 #include "plan/bindings.hpp"
 #include "plan/exchanges.hpp"
-#include "runtime/outside.hpp"
 
 namespace spillway {
 namespace {
@@ -54,16 +53,6 @@ class Sent {
   uint64_t first_, second_;
 };
 
-/// Returns true if the network has a mask: values of one channel that are clamped to 0 and 1 (dsl/masks.ts). Gates take a sigmoid instead.
-bool has_mask(const Tape& tape) {
-  return std::any_of(tape.calls.begin(), tape.calls.end(), [&](const CallRecord& c) {
-    if (c.kind != uint32_t(OpKind::clamp)) return false;
-    const ClampAttrs a = ClampAttrs::read(tape.attrs.data() + c.first_attr);
-    const ViewRecord& x = tape.views[tape.operands[c.first_operand]];
-    return a.low == 0 && a.high == 1 && x.rank == 4 && x.extent[1] == 1;
-  });
-}
-
 /// The switch for convolutions that skip zeros.
 bool skips_zeros() {
   const char* const zeros = std::getenv("SPILLWAY_ZEROS");
@@ -84,8 +73,8 @@ Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device,
       copies_(copies),
       seconds_by_kind_(kinds()),
       quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)),
-      seeks_zeros_(skips_zeros() && has_mask(tape)),
       ahead_(tape.events) {
+  if (skips_zeros() && !device.asynchronous() && Masks::are_in(tape)) masks_.emplace(tape);
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const InstrRecord& instr = tape.instrs[i];
     if (instr.tag != Tag::swap_in || !tape.is_ahead(tape.transfers[instr.a])) continue;
@@ -105,21 +94,9 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
     if (!pinned.ok()) return pinned.status();
     i->fetched_ = pinned.value();
   }
-  i->find_outsides();
   i->open_exchanges();
   i->split();
   return i;
-}
-
-void Interpreter::find_outsides() {
-  if (!seeks_zeros_ || device_.asynchronous()) return;
-  for (const OutsideOf& of : outside_of(tape_)) {
-    outsides_.emplace_back();
-    if (of.mask == NONE) continue;
-    const ViewRecord& mask = tape_.views[of.mask];
-    outsides_.back() = {shape_of(mask), of.fills};
-    outsides_.back().mask.data = pages_.at(mask.buffer, mask.offset);
-  }
 }
 
 /// Exchanges beside computing go one after the other, in the plan's order, on a thread of their way: all ranks call in the same order.
@@ -182,7 +159,7 @@ Status Interpreter::call_searched(uint32_t call) {
 }
 
 Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
-  if (!outsides_.empty()) outside_ = outsides_[call];
+  if (masks_) outside_ = masks_->outside_of(call);
   Status s = early_ && is_on_first_way(tape_, tape_.calls[call]) ? join_early() : Status{};
   if (!s.ok()) return s;
   if (search_) {
@@ -195,6 +172,7 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
     if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   }
   if (!s.ok()) return within(s, "instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ");
+  if (const ViewRecord* const made = masks_ ? masks_->made_by(call) : nullptr) masks_->keep(call, pages_.at(made->buffer, made->offset));
   return fetch_losses(index);
 }
 
@@ -592,8 +570,8 @@ RunMetrics Interpreter::run(const RunOptions& options) {
              options.seed,
              options.rates.empty() ? 1 : options.rates[n],
              options.communicator,
-             seeks_zeros_ ? &skipped_ : nullptr,
-             outsides_.empty() ? nullptr : &outside_};
+             masks_ ? &skipped_ : nullptr,
+             masks_ ? &outside_ : nullptr};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     last_ = n + 1 == options.steps;

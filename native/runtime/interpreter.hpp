@@ -9,6 +9,7 @@
 #include "runtime/copies.hpp"
 #include "runtime/finite.hpp"
 #include "runtime/metrics.hpp"
+#include "runtime/outside.hpp"
 #include "runtime/program.hpp"
 #include "runtime/quiet_steps.hpp"
 
@@ -70,7 +71,6 @@ class Interpreter {
   Status capture(const RunOptions& options);
   Status execute(uint32_t index, const RunOptions& options, StepMetrics& metrics);
   Status call(uint32_t index, uint32_t call, StepMetrics& metrics);
-  void find_outsides();
   Status call_timed(uint32_t index, uint32_t call, StepMetrics& metrics);
   Status call_searched(uint32_t call);
   Status met(const Result<std::optional<NotFinite>>& found);
@@ -105,9 +105,8 @@ class Interpreter {
   std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
   QuietSteps quiet_steps_;
-  const bool seeks_zeros_;              // the network has a mask
+  std::optional<Masks> masks_;          // of a masked network
   double skipped_ = 0;                  // the share of the call at hand
-  std::vector<Outside> outsides_;       // by call, if the network has a mask
   Outside outside_;                     // of the call at hand
   bool warm_ = false;                   // a step has run: the next is like all others
   std::optional<FiniteSearch> search_;  // of the step at hand

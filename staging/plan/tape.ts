@@ -15,6 +15,7 @@ import { opDef } from '../ops/registry'
 import { fromBefore, isForNext, keyOf } from './ahead'
 import { isDense } from './tileboxes'
 import { instructions, isPermanent } from './instructions'
+import { type Mark, marksOf } from './outside'
 import type { Call, Plan, View } from './plan'
 import { repeatedCalls } from './repeated'
 import { emptySections, instructionRecord, joined, type Values } from './records'
@@ -91,7 +92,8 @@ class TapeWriter {
     this.addMappings()
     this.addBindings()
     const repeated = repeatedCalls(this.plan)
-    this.plan.calls.forEach((c, p) => this.addCall(c, p, repeated[p]!))
+    const marks = marksOf(this.plan)
+    this.plan.calls.forEach((c, p) => this.addCall(c, p, repeated[p]!, marks[p]))
     this.addInstructions()
     return joined(this.sections, {
       floatType: this.float,
@@ -170,7 +172,7 @@ class TapeWriter {
     return id
   }
 
-  private addCall(c: Call, p: number, recompute: boolean): void {
+  private addCall(c: Call, p: number, recompute: boolean, mark: Mark | undefined): void {
     const def = opDef(c.kind)
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
@@ -188,7 +190,7 @@ class TapeWriter {
       kind: def.wire,
       ins: c.ins.length,
       outs: c.outs.length,
-      flags: { recompute },
+      flags: { recompute, makesMask: mark?.makes === true, fills: mark?.fills === true },
       firstOperand,
       firstAttr,
       attrs: this.sections.attrs.count - firstAttr,
@@ -199,6 +201,8 @@ class TapeWriter {
       way: c.way ?? 0,
       seconds: c.beside?.seconds ?? c.seconds,
       flops: Math.round(flops),
+      mask: mark?.mask ?? NONE,
+      masked: mark?.masked ?? 0,
     })
   }
 

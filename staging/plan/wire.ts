@@ -5,7 +5,7 @@ import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
 
 export const MAGIC = 'SPILLWAY'
-export const TAPE_VERSION = 5
+export const TAPE_VERSION = 6
 /** The index that means none. */
 export const NONE = 0xffffffff
 /** Copies and slots of the lower tier start at multiples of this, which direct I/O requires. */
@@ -151,9 +151,10 @@ export const SECTIONS = {
     origin: numbers('u32', 4, 'position of the box in the whole value'), extent: numbers('u32', 4, 'dims of the whole value'), rank: number('u32'), reserved: reserved('u32'),
   }),
   calls: section('call', 'Operands are ins, then outs. An op that mutates an input (`sgd`) lists it only in its ins. A workspace view has rank 1, and dims[0] = bytes / element size.', {
-    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'the segment is a recomputation'), firstOperand: span('operands', ['ins', 'outs'], 'operands exceed'), firstAttr: span('attrs', ['attrs'], 'attributes exceed'), attrs: number('u32', 'number of attributes'),
+    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute', 'makesMask', 'fills'], 'the segment is a recomputation; output 0 is the mask; pixels outside of the mask are written as 0, otherwise they are 0 already'), firstOperand: span('operands', ['ins', 'outs'], 'operands exceed'), firstAttr: span('attrs', ['attrs'], 'attributes exceed'), attrs: number('u32', 'number of attributes'),
     workspaceView: indexOrNone('views'), op: number('u32', 'key of random numbers; 0xffffffff: none'), segment: number('u32'), tile: number('u32'),
     way: number('u32', "algorithm, by its number on the device; 0: the device's first choice"), seconds: number('f64', 'as planned'), flops: number('u64'),
+    mask: number('u32', 'number of the mask that it makes, or that its kernel may leave pixels out by; 0xffffffff: none'), masked: number('u32', 'operand with these pixels'),
   }),
   operands: bare('operand', '', { view: index('views') }),
   attrs: bare('attribute', "In the op table's field order.", { value: number('f64') }),

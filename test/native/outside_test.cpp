@@ -1,9 +1,9 @@
-// Pixels outside of a mask that calls leave out (runtime/outside.hpp): a product with the mask follows the output, or the inputs are 0
-// there. A change of a byte of the value or of its mask ends that.
+// Masks of a network (runtime/outside.hpp): blocks are kept beside the pages, and each call has the pixels of its tile that are outside.
 #include "runtime/outside.hpp"
 
-#include <functional>
+#include <random>
 
+#include "ops/upsample.hpp"
 #include "test/native/checking.hpp"
 #include "test/native/tape_builder.hpp"
 
@@ -12,134 +12,104 @@ using namespace spillway::testing;
 
 namespace {
 
-constexpr uint32_t SIDE = 32, CHANNELS = 16;
+constexpr uint32_t IMAGES = 2, ROWS = 5, COLUMNS = 7;
 
-/// clamp → blocks, upsample → mask; conv2d x → y, multiply y by the mask in place, and more that a test adds.
+/// clamp makes mask 0 in two tiles of rows; a test adds calls that leave out its pixels.
 struct Masked : TapeBuilder {
-  uint32_t memory = buffer(64 * PAGE_BYTES), large = buffer(64 * PAGE_BYTES);
-  uint32_t held = residency(memory, 0), held_large = residency(large, 64);
-  uint32_t blocks = value(memory, 0, 1, 4), mask = value(memory, 4096, 1, SIDE), gate = value(memory, 8192, 1, SIDE);
-  uint32_t x = value(large, 0, CHANNELS, SIDE), y = value(large, 1 << 16, CHANNELS, SIDE), z = value(large, 2 << 16, CHANNELS, SIDE);
-  uint32_t weight = view(memory, 32768, {CHANNELS, CHANNELS, 3, 3}, false, DType::f32);
-  uint32_t stats = view(memory, 16384, {4, CHANNELS}, false, DType::f32);
+  std::vector<float> numbers = std::vector<float>(IMAGES * ROWS * COLUMNS);
+  uint32_t memory = buffer(64 * PAGE_BYTES);
+  uint32_t upper = made(0, 2), lower = made(2, ROWS);
 
-  uint32_t value(uint32_t of, uint64_t offset, uint32_t channels, uint32_t side) {
-    return view(of, offset, {1, channels, side, side}, true, DType::f32);
-  }
-  uint32_t run(OpKind kind, std::vector<uint32_t> ins, std::vector<uint32_t> outs, std::vector<double> attributes = {}) {
-    const uint32_t made = call(kind, std::move(ins), std::move(outs), std::move(attributes));
-    emit(Tag::call, made);
+  uint32_t made(uint32_t from, uint32_t to) {
+    const uint32_t tile = box(1, ROWS, COLUMNS, from, to, 0, COLUMNS), made = call(OpKind::clamp, {tile}, {tile}, {0, 1});
+    calls[made].mask = 0;
+    calls[made].flags = 2;
     return made;
   }
-  void start(OpKind last = OpKind::upsample) {
-    emit(Tag::acquire, held);
-    emit(Tag::acquire, held_large);
-    run(OpKind::clamp, {blocks}, {blocks}, {0, 1});
-    last == OpKind::upsample ? run(last, {blocks}, {mask}, {0, 4, 4, SIDE, SIDE}) : run(last, {gate}, {mask});
+  /// A box of some rows and columns of a value with these channels and sizes.
+  uint32_t box(uint32_t channels, uint32_t rows, uint32_t columns, uint32_t top, uint32_t bottom, uint32_t left, uint32_t right) {
+    const uint32_t made = view(memory, 0, {IMAGES, channels, bottom - top, right - left}, true, DType::f32);
+    ViewRecord& v = views[made];
+    v.origin[2] = top;
+    v.origin[3] = left;
+    v.extent[2] = rows;
+    v.extent[3] = columns;
+    return made;
   }
-  uint32_t convolve() { return run(OpKind::conv2d, {x, weight}, {y}, {1, 1, 1, 1, 1, 1, 1, 1, 1}); }
-  uint32_t multiply() { return run(OpKind::multiply, {y, mask}, {y}, {2}); }
-  std::vector<OutsideOf> found() const {
+  uint32_t leaves_out(uint32_t of, bool fills) {
+    const uint32_t made = call(OpKind::relu, {of}, {of}, {0});
+    calls[made].mask = 0;
+    calls[made].masked = 1;
+    calls[made].flags = fills ? 4 : 0;
+    return made;
+  }
+  Tape tape() const {
     Tape tape;
     static_cast<Sections&>(tape) = *this;
-    tape.peak_pages = 128;
-    return outside_of(tape);
+    return tape;
+  }
+  /// The numbers of a tile of the mask.
+  std::vector<float> of_tile(uint32_t from, uint32_t to) const {
+    std::vector<float> tile;
+    for (uint32_t b = 0; b < IMAGES; b++)
+      tile.insert(tile.end(), numbers.begin() + (b * ROWS + from) * COLUMNS, numbers.begin() + (b * ROWS + to) * COLUMNS);
+    return tile;
+  }
+  void keep(Masks& masks) const {
+    for (const auto& [call, from, to] : {std::array{upper, 0u, 2u}, std::array{lower, 2u, ROWS}})
+      masks.keep(call, reinterpret_cast<const std::byte*>(of_tile(from, to).data()));
   }
 };
 
-bool is(const OutsideOf& found, uint32_t mask, bool fills) { return found.mask == mask && found.fills == fills; }
-
-void values_are_left_out() {
-  Masked t;
-  t.start();
-  const uint32_t conv = t.convolve(), product = t.multiply(), stats = t.run(OpKind::bn_stats, {t.y}, {t.stats});
-  const uint32_t copied = t.run(OpKind::relu, {t.y}, {t.z}, {0}), in_place = t.run(OpKind::relu, {t.y}, {t.y}, {0});
-  const uint32_t sum = t.run(OpKind::add, {t.y, t.z}, {t.y}), beside = t.run(OpKind::add, {t.y, t.x}, {t.y});
-  const std::vector<OutsideOf> found = t.found();
-  CHECK(is(found[conv], t.mask, true));
-  CHECK(is(found[product], t.mask, false));
-  CHECK(found[stats].mask == t.mask);
-  CHECK(is(found[copied], t.mask, true));
-  CHECK(is(found[in_place], t.mask, false));
-  CHECK(is(found[sum], t.mask, false));
-  CHECK(found[beside].mask == NONE);
-}
-
-/// A gradient of a rectifier whose value is 0 outside is 0 there, and so need not be right before.
-void rectifiers_shut() {
-  for (const double slope : {0.0, 0.5}) {
+/// Pixels of tiles belong to the blocks that `upsample` gives them.
+void pixels_have_the_nearest_block() {
+  std::mt19937 random(7);
+  for (const auto& [rows, columns] : {std::pair{5u, 7u}, std::pair{40u, 56u}, std::pair{23u, 31u}, std::pair{3u, 4u}}) {
     Masked t;
-    t.start();
-    t.convolve();
-    t.multiply();
-    t.run(OpKind::relu, {t.y}, {t.y}, {slope});
-    const uint32_t conv = t.run(OpKind::conv2d_bwd_data, {t.x, t.weight}, {t.z}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
-    const uint32_t gradient = t.run(OpKind::relu_bwd, {t.y, t.z}, {t.z}, {slope});
-    CHECK(t.found()[conv].mask == (slope == 0 ? t.mask : NONE));
-    CHECK(t.found()[gradient].mask == (slope == 0 ? t.mask : NONE));
+    for (float& number : t.numbers) number = random() % 2 ? 0.0f : 0.25f;
+    const uint32_t tile = t.box(3, rows, columns, rows / 3, rows, columns / 4, columns);
+    const uint32_t call = t.leaves_out(tile, true);
+    const Tape tape = t.tape();
+    Masks masks(tape);
+    t.keep(masks);
+    const Outside found = masks.outside_of(call);
+    CHECK(found.fills);
+    const ops::Resampling h{0, ROWS, rows}, w{0, COLUMNS, columns};
+    const ViewRecord& v = tape.views[tile];
+    for (int64_t row = 0; row < int64_t(IMAGES) * v.dims[2]; row++) {
+      OutsideRow is_outside(&found, row);
+      for (const bool forward : {true, false})
+        for (int64_t i = 0; i < v.dims[3]; i++) {
+          const int64_t column = forward ? i : v.dims[3] - 1 - i;
+          const int64_t y = h.at(v.origin[2] + row % v.dims[2]).first, x = w.at(v.origin[3] + column).first;
+          CHECK(is_outside(column) == (t.numbers[size_t((row / v.dims[2] * ROWS + y) * COLUMNS + x)] == 0));
+        }
+    }
   }
 }
 
-/// `between`: a step between conv2d and the product.
-void a_step_between(const std::function<void(Masked&)>& between) {
+void tiles_are_full_or_empty() {
   Masked t;
-  t.start();
-  const uint32_t conv = t.convolve();
-  between(t);
-  t.multiply();
-  CHECK(t.found()[conv].mask == NONE);
-}
-
-void a_step_behind(const std::function<void(Masked&)>& behind) {
-  Masked t;
-  t.start();
-  t.convolve();
-  t.multiply();
-  behind(t);
-  const uint32_t stats = t.run(OpKind::bn_stats, {t.y}, {t.stats});
-  CHECK(t.found()[stats].mask == NONE);
-}
-
-void other_readers_and_writers() {
-  a_step_between([](Masked& t) { t.run(OpKind::bn_stats, {t.y}, {t.stats}); });
-  a_step_between([](Masked& t) { t.run(OpKind::add, {t.y, t.x}, {t.z}); });
-  a_step_between([](Masked& t) { t.run(OpKind::upsample, {t.blocks}, {t.mask}, {0, 4, 4, SIDE, SIDE}); });
-  a_step_behind([](Masked& t) { t.run(OpKind::relu, {t.x}, {t.y}, {0}); });
-  a_step_behind([](Masked& t) { t.run(OpKind::sigmoid, {t.gate}, {t.mask}); });
-  a_step_behind([](Masked& t) {
-    t.emit(Tag::release, t.held);
-    t.emit(Tag::acquire, t.held);
-  });
-  a_step_behind([](Masked& t) {
-    t.emit(Tag::swap_in, t.transfer(t.held_large, t.large, 64 * PAGE_BYTES, Far::tier, NONE, 0));
-    t.emit(Tag::wait, 0);
-  });
-}
-
-void scratch_over_the_mask() {
-  Masked t;
-  t.start();
-  const uint32_t conv = t.convolve();
-  t.calls[conv].workspace_view = t.view(t.memory, 4096 + 64, {64}, false, DType::f32);
-  t.multiply();
-  CHECK(t.found()[conv].mask == NONE);
-}
-
-void gates_are_no_masks() {
-  Masked t;
-  t.start(OpKind::sigmoid);
-  const uint32_t conv = t.convolve(), product = t.multiply();
-  CHECK(t.found()[conv].mask == NONE);
-  CHECK(t.found()[product].mask == NONE);
+  for (uint32_t b = 0; b < IMAGES; b++)
+    for (uint32_t i = 0; i < 2 * COLUMNS; i++) t.numbers[b * ROWS * COLUMNS + i] = 1;
+  const uint32_t above = t.leaves_out(t.box(8, 50, 70, 0, 20, 0, 70), true), below = t.leaves_out(t.box(8, 50, 70, 20, 50, 3, 60), false),
+                 between = t.leaves_out(t.box(8, 50, 70, 19, 21, 0, 70), true), other = t.call(OpKind::relu, {0}, {0}, {0});
+  const Tape tape = t.tape();
+  Masks masks(tape);
+  // Blocks that no call has made yet count as inside.
+  CHECK(masks.outside_of(below).full);
+  t.keep(masks);
+  CHECK(masks.outside_of(above).full && !masks.outside_of(above).empty);
+  CHECK(masks.outside_of(below).empty && !masks.outside_of(below).full && !masks.outside_of(below).fills);
+  CHECK(!masks.outside_of(between).full && !masks.outside_of(between).empty);
+  for (const uint32_t call : {t.upper, other}) CHECK(!masks.outside_of(call).blocks);
+  CHECK(masks.made_by(t.upper) && !masks.made_by(above));
 }
 
 }  // namespace
 
 int main() {
-  test("values with 0 outside are left out there", values_are_left_out);
-  test("a rectifier's gradient is 0 where its value is", rectifiers_shut);
-  test("other readers and writers end it", other_readers_and_writers);
-  test("scratch may lie over a mask that nobody reads later", scratch_over_the_mask);
-  test("a gate is no mask", gates_are_no_masks);
+  test("pixels belong to the nearest block", pixels_have_the_nearest_block);
+  test("tiles are full or empty", tiles_are_full_or_empty);
   return finish();
 }

@@ -38,7 +38,7 @@ void move(TapeBuilder& t, size_t from, size_t to) {
 // In the swapped classifier: residencies 0 small, 1 labels, 2 x, 3 y, 4 back; buffers in the same order; transfers 0 labels,
 // 1 x, 2 y out, 3 y in; events likewise; calls 0 relu, 1 pool, 2 linear, 3 loss, 4 its backward, 5 weights, 6 and 7 sgd.
 const Spoiled SPOILED[] = {
-    {"tape version 6", [](auto& t) { t.version = 6; }},
+    {"tape version 7", [](auto& t) { t.version = 7; }},
     {"unknown float type", [](auto& t) { t.float_type = DType(2); }},
     {"pages of 4096", [](auto& t) { t.page_bytes = 4096; }},
     {"exceeds the budget", [](auto& t) { t.budget--; }},
@@ -83,6 +83,14 @@ const Spoiled SPOILED[] = {
     {"exceeds the end of buffer", [](auto& t) { t.views[8].strides[2] = 1ull << 61; }},
     {"share an address", [](auto& t) { t.views[8].strides[2] = 0; }},
     {"share an address", [](auto& t) { t.views[9].strides[3] = 2; }},
+    {"no call makes mask 3", [](auto& t) { t.calls[0].mask = 3; }},
+    {"its output is no mask",
+     [](auto& t) {
+       t.calls[0].mask = 0;
+       t.calls[0].flags = 2;
+     }},
+    {"makes mask 4294967295 of 8 calls", [](auto& t) { t.calls[0].flags = 2; }},
+    {"unknown flags 8", [](auto& t) { t.calls[0].flags = 8; }},
     {"unknown operator 99", [](auto& t) { t.calls[0].kind = 99; }},
     {"call 0: relu: 2 inputs", [](auto& t) { t.calls[0].ins = 2; }},
     {"call 0: relu: 0 outputs", [](auto& t) { t.calls[0].outs = 0; }},

@@ -55,7 +55,7 @@ struct TapeBuilder : Sections {
     c.first_operand = uint32_t(operands.size());
     c.first_attr = uint32_t(attrs.size());
     c.attrs = uint32_t(attributes.size());
-    c.workspace_view = c.op = NONE;
+    c.workspace_view = c.op = c.mask = NONE;
     operands.insert(operands.end(), ins.begin(), ins.end());
     operands.insert(operands.end(), outs.begin(), outs.end());
     attrs.insert(attrs.end(), attributes.begin(), attributes.end());

@@ -102,7 +102,7 @@ Ran run(KernelTable table, Case given, const How& how) {
   for (Value& value : given.outs) std::fill(value.numbers.begin(), value.numbers.end(), std::nanf(""));
   if (how.in_place >= 0) given.outs[0].numbers = given.ins[size_t(how.in_place)].numbers;
   Outside outside;
-  Value mask = how.mask ? *how.mask : Value{};
+  std::vector<uint8_t> blocks;
   std::vector<View> views;
   std::vector<std::vector<Bf16>> stored;
   stored.reserve(given.ins.size() + given.outs.size() + 1);
@@ -115,7 +115,13 @@ Ran run(KernelTable table, Case given, const How& how) {
     for (Value& value : *side) views.push_back(view_of(value));
   if (how.in_place >= 0) views[size_t(how.in_place)].data = views[given.ins.size()].data;
   if (how.mask) {
-    outside = {view_of(mask), how.fills};
+    for (const float number : how.mask->numbers) blocks.push_back(number != 0);
+    const auto axis = [&](int d) -> Outside::Axis {
+      const int64_t pixels = how.mask->view.dims[d];
+      return {0, pixels, pixels, pixels};
+    };
+    const auto inside = std::count(blocks.begin(), blocks.end(), 1);
+    outside = {blocks.data(), axis(2), axis(3), how.fills, inside == int64_t(blocks.size()), inside == 0};
     step.outside = &outside;
   }
   KernelCall call{.kind = uint32_t(given.kind),
@@ -268,6 +274,8 @@ void leave_out_of_convolutions(const Convolution& v, const Mask& mask, uint32_t 
         const Ran all = run(cpu::kernel, c.of, {.way = way, .seeks = true, .bf16 = bf16});
         const Ran left = run(cpu::kernel, c.of, {.way = way, .seeks = true, .mask = &c.mask, .bf16 = bf16});
         CHECK(is_equal(left, all, c.writes ? &c.mask : nullptr));
+        if (!mask.has_zeros) CHECK(left.skipped == 0);
+        if (std::count(c.mask.numbers.begin(), c.mask.numbers.end(), 0.0f) == std::ssize(c.mask.numbers)) CHECK(left.skipped == 1);
       }
     }
 }
@@ -298,6 +306,8 @@ void leave_out_of_others(int64_t channels, int64_t rows, int64_t columns, const 
       {{OpKind::add_relu, {x, beside}, {y}, {0}}, true, 0},
       {{OpKind::grad_sum, {x, beside}, {y}, {}}, true, 0},
       {{OpKind::multiply, {dense, inside}, {y}, {2}}, true},
+      {{OpKind::copy, {x}, {y}, {}}, true},
+      {{OpKind::max_pool, {dense}, {y}, {3, 3, 1, 1, 1, 1, 0}}, true},
       {{OpKind::multiply, {x, inside}, {y}, {2}}, true, 0},
       {{OpKind::bn_frozen, {dense, beta, variance, gamma, beta}, {y}, {1e-5}}, true},
       {{OpKind::bn_apply, {x, stats, gamma, beta}, {y}, {1e-5, count}}, true},

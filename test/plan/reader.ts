@@ -27,6 +27,8 @@ export interface TapeCall {
   readonly tile: number
   readonly seconds: number
   readonly flops: number
+  readonly mask: number
+  readonly masked: number
 }
 export interface Mapping {
   readonly buffer: number
@@ -124,7 +126,7 @@ export const readTape = (tape: Uint8Array): Tape => {
       residency: u32(o + 16),
     })),
     residencies: section(2, 16, (o) => ({ pages: u32(o), flags: u32(o + 4) })),
-    calls: section(4, 56, (o): TapeCall => {
+    calls: section(4, 64, (o): TapeCall => {
       const [ins, outs, first] = [u16(o + 2), u16(o + 4), u32(o + 8)]
       const view = (k: number): TapeView => views[operands[first + k]!]!
       return {
@@ -139,6 +141,8 @@ export const readTape = (tape: Uint8Array): Tape => {
         tile: u32(o + 32),
         seconds: f64(o + 40),
         flops: u64(o + 48),
+        mask: u32(o + 56),
+        masked: u32(o + 60),
       }
     }),
     instrs: section(7, 16, (o) => ({ tag: u32(o), a: u32(o + 4), b: u32(o + 8) })),

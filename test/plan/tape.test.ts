@@ -63,7 +63,7 @@ test('header', () =>
     const bytes = toTape(plan)
     assert.equal(
       [tape.magic, tape.version, tape.floatType, tape.bytes, tape.pageBytes],
-      ['SPILLWAY', 5, 0, bytes.length, 2097152],
+      ['SPILLWAY', 6, 0, bytes.length, 2097152],
     )
     assert.equal([tape.budgetPages, tape.peakPages, tape.tierBytes], [plan.budgetBytes / mib(2), plan.peakPages, plan.tierBytes])
     assert.is(tape.checksum, checksumOf(bytes))

@@ -53,7 +53,7 @@ export const classifierTape = (): Uint8Array => {
       kind: opDef(kind).wire,
       ins: ins.length,
       outs: outs.length,
-      flags: { recompute: false },
+      flags: { recompute: false, makesMask: false, fills: false },
       firstOperand: tape.operands.count,
       firstAttr: tape.attrs.count,
       attrs: values.length,
@@ -64,6 +64,8 @@ export const classifierTape = (): Uint8Array => {
       way: 0,
       seconds: 0,
       flops: 0,
+      mask: NONE,
+      masked: 0,
     })
     for (const v of [...ins, ...outs]) tape.operands.add({ view: v })
     for (const value of values) tape.attrs.add({ value })
