@@ -1,5 +1,5 @@
-// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half, a quarter, an eighth and a
-// sixteenth of its memory, and their planning time. In: usual training batches, a machine that is simulated. Out: the step over the compute of the
+// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half to a thirty-second
+// of its memory, and their planning time. In: usual training batches, a machine that is simulated. Out: the step over the compute of the
 // in-core one, or the smallest budget after a refusal, and processor seconds; into bench/results/zoo.json, where other networks stay unchanged.
 // Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other processes
 // plan again, and the least counts: other work of the machine only adds to it.
@@ -19,7 +19,7 @@ import { inTurns, ONCE, record } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const RESULTS = join(__dirname, 'results/zoo.json')
-const SHARES = [2, 4, 8, 16]
+const SHARES = [2, 4, 8, 16, 32]
 /** The limit of planning at any of them, in processor seconds. */
 const LIMIT_SECONDS = 5
 const MOST_AGAIN = 2
