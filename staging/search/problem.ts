@@ -277,7 +277,12 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
   const crosses = flags(
     graph,
     (v) =>
-      !areHeld.has(v.id) && !isPersistent(v) && !isOfWeight(graph, v) && !isResult(v) && v.role !== 'stat' && valueBytes(v) >= leastBytes,
+      !areHeld.has(v.id) &&
+      !isPersistent(v) &&
+      !isOfWeight(graph, v) &&
+      !isResult(v) &&
+      v.role !== 'stat' &&
+      valueBytes(v) >= leastBytes,
   )
   const crossing = bytes.reduce((n, b, v) => n + crosses[v]! * b, 0)
   const graphSeconds = seconds(mapped(graph.ops, (op) => op.id))
