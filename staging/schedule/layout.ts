@@ -5,7 +5,7 @@ import { pagesIn, pagesOf } from '../core/bytes'
 import { copiesIn } from '../graph/copied'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Homes, type Packing, place, type Placement } from '../memory/place'
+import { type Homes, isMovable, type Packing, place, type Placement } from '../memory/place'
 import { type PageStays, type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
@@ -42,9 +42,10 @@ const placed = (
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
   const isHeld = heldParts(graph, cells, placement)
-  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) =>
-    staying(t, isHeld(t) ? 'small' : placement.kinds[t.storage]!),
-  )
+  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) => {
+    const kind = placement.kinds[t.storage]!
+    return staying(t, isMovable(kind) && isHeld(t) ? 'small' : kind)
+  })
   const { storages, places, kinds } = placement
   return { graph, segments, cells, calls, storages, places, kinds, planned }
 }
