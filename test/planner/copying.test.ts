@@ -37,7 +37,7 @@ const planOf = (graph: Graph, machine: Machine, share: number): Plan => {
   assert.ok(plan.right.peakPages <= pages)
   return plan.right
 }
-/** The share of the step in which compute waits. */
+/** The waits of compute over the seconds of the step. */
 const waitOf = (plan: Plan, { link }: Machine): number => {
   const { computeSeconds, makespanSeconds } = simulate(plan, link)
   return 1 - computeSeconds / makespanSeconds
