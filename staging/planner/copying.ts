@@ -26,8 +26,8 @@ function* copiedOnce(
 ): Generator<Candidate, void, number> {
   const inputs = readAgain(graph)
   const bytes = inputs.reduce((n, v) => n + valueBytes(v), 0)
-  // Several ranks must run one list of ops. The copy and the next input need memory.
-  if (!trains(graph) || ranksOf(graph) > 1 || bytes === 0 || 2 * bytes > bytesOf(budgetPages)) return
+  // Several ranks must run one list of ops. Files of weights in parts hold the graph before the split. The copy and the next input need memory.
+  if (!trains(graph) || ranksOf(graph) > 1 || graph.inParts || bytes === 0 || 2 * bytes > bytesOf(budgetPages)) return
   const compute = computeSeconds(layout)
   const saved = Math.min(seconds - compute, (WAITS * bytes) / machine.link.inBytesPerSecond)
   const found = refine(withCopies(graph, inputs), machine, budgetPages, seconds, effortOf(effort), saved / compute)

@@ -90,6 +90,7 @@ test('it searches only if the input can be waited for, and if both inputs fit', 
   assert.not(searches(graph, linkOf(1e12), 400))
   assert.not(searches(graph, slow, 18))
   assert.not(searches({ ...graph, ranks: 2 }, slow, 400))
+  assert.not(searches({ ...graph, inParts: { whole: graph, counts: {} } }, slow, 400))
 })
 
 test('a fast link needs no copy', () => {
