@@ -1,8 +1,10 @@
 // The lower bound of a step in a budget, for all plans of a graph on a machine. In: a training graph, a machine, a budget, a solver of linear
 // programmes. Out: seconds; or undefined on a machine with measured times, where tiles may be faster than the whole. Invariant: it does not depend on
 // a plan, and no tolerance of the solver raises it (linear.ts).
+import { readAgain, withCopies } from '../graph/copied'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import { ranksOf } from '../graph/ranks'
 import { barriersOf, chosenOf } from './barriers'
 import { type LinearProgramme, provenBy } from './linear'
 import { leastSecondsOf, MOST_TIMES, programmeOf } from './programme'
@@ -26,13 +28,27 @@ export interface LowerBound {
   readonly isCompute: boolean
 }
 
-/** Returns the lower bound. Without a solver, it is the compute. */
+/** Returns the lower bound. Without a solver, it is the compute. It holds with and without copied inputs (planner/copying.ts). */
 export const lowerBoundOf = (
   graph: Graph,
   machine: Machine,
   budgetBytes: number,
   solve?: Solver,
   mostBarriers = MOST_BARRIERS,
+): LowerBound | undefined => {
+  const own = boundOf(graph, machine, budgetBytes, solve, mostBarriers)
+  const inputs = own && !own.isCompute && ranksOf(graph) === 1 ? readAgain(graph) : []
+  if (inputs.length === 0) return own
+  const copied = boundOf(withCopies(graph, inputs), machine, budgetBytes, solve, mostBarriers)
+  return copied && copied.seconds < own!.seconds ? copied : own
+}
+
+const boundOf = (
+  graph: Graph,
+  machine: Machine,
+  budgetBytes: number,
+  solve: Solver | undefined,
+  mostBarriers: number,
 ): LowerBound | undefined => {
   if (!machine.simulated) return undefined
   const compute = leastSecondsOf(graph, machine)
