@@ -1,14 +1,15 @@
-// `npm run bench:zoo -- [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half, a quarter, an eighth and a
-// sixteenth of its memory, and their planning time. In: usual training batches, a machine that is simulated. Out: the step over the compute of the
-// in-core one, or the smallest budget after a refusal, and processor seconds; into bench/results/zoo.json, where other networks stay unchanged.
-// Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other processes
-// plan again, and the least counts: other work of the machine only adds to it.
+// `npm run bench:zoo -- [--refusals] [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half to a sixteenth of
+// its memory; with --refusals only the smallest budget. In: usual training batches, a machine that is simulated. Out: the step over the compute of
+// the in-core one, processor seconds, the smallest budget, and the refused networks at each share, also at 1/32; into bench/results/zoo.json, where
+// other figures stay. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its
+// limit, other processes plan again, and the least counts: other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { compile } from '../staging/compile'
-import { bytesOf, mib, PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf, mib, PAGE_BYTES, pagesIn } from '../staging/core/bytes'
+import type { Graph } from '../staging/graph/graph'
 import { computeSeconds } from '../staging/schedule/bound'
 import { resident } from '../staging/schedule/candidate'
 import { inCoreLayout } from '../staging/schedule/incore'
@@ -20,6 +21,9 @@ import { inTurns, ONCE, record } from './sides'
 const MACHINE = 'v100-pcie-16g'
 const RESULTS = join(__dirname, 'results/zoo.json')
 const SHARES = [2, 4, 8, 16]
+/** The shares at which refusals are counted. The smallest budget tells them without a plan. */
+const COUNTED = [...SHARES, 32]
+const REFUSALS = '--refusals'
 /** The limit of planning at any of them, in processor seconds. */
 const LIMIT_SECONDS = 5
 const MOST_AGAIN = 2
@@ -40,36 +44,60 @@ interface Planned {
   readonly ratio: number | null
   readonly planning: number
   readonly strategy?: string
-  readonly smallestMiB?: number
 }
-interface Row {
+interface Sizes {
   readonly network: string
   readonly inCoreMiB: number
+  readonly smallestMiB: number
+}
+interface Row extends Sizes {
   readonly plans: readonly Planned[]
 }
 
+const on = machine(MACHINE)
+const graphFor = (network: string): Graph => graphOf(network, on, ...sizeOf(network))!
+
+const inCoreMiB = (graph: Graph): number => bytesOf(resident(inCoreLayout(graph, on)).least) / mib(1)
+
+const sizesOf = (network: string, graph = graphFor(network)): Sizes => {
+  // No plan fits one page, so the refusal names the smallest budget.
+  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: PAGE_BYTES })
+  if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error(`${network}: a plan fits one page`)
+  return { network, inCoreMiB: inCoreMiB(graph), smallestMiB: plan.left.smallestBytes / mib(1) }
+}
+
+/** Returns the pages of a share of the in-core memory. */
+const pagesAt = (inCoreMiB: number, share: number): number => Math.floor(pagesIn(mib(inCoreMiB)) / share)
+
+/** The refused networks by share. */
+const refusedIn = (rows: readonly Sizes[]): Readonly<Record<string, readonly string[]>> =>
+  Object.fromEntries(
+    COUNTED.map((share) => [
+      `1/${share}`,
+      rows.filter((r) => mib(r.smallestMiB) > bytesOf(pagesAt(r.inCoreMiB, share))).map((r) => r.network),
+    ]),
+  )
+
 const once = (network: string): Row => {
-  const on = machine(MACHINE)
   compile(graphOf('resnet18', on, 2, 64)!, { strategy: 'auto', machine: on, budgetBytes: 60 * PAGE_BYTES })
-  const graph = graphOf(network, on, ...sizeOf(network))!
-  const layout = inCoreLayout(graph, on)
-  const pages = resident(layout).least
-  const compute = computeSeconds(layout)
+  const graph = graphFor(network)
+  const compute = computeSeconds(inCoreLayout(graph, on))
+  const whole = inCoreMiB(graph)
   const plans = SHARES.map((share): Planned => {
     // Each budget as if it were the only one: nothing is remembered of the graph.
     const fresh = { ...graph }
     const began = process.cpuUsage()
-    const plan = compile(fresh, { strategy: 'auto', machine: on, budgetBytes: bytesOf(Math.floor(pages / share)) })
+    const plan = compile(fresh, { strategy: 'auto', machine: on, budgetBytes: bytesOf(pagesAt(whole, share)) })
     const { user, system } = process.cpuUsage(began)
     const planning = Number(((user + system) / 1e6).toFixed(2))
     if (isLeft(plan)) {
       if (plan.left.tag !== 'BudgetInfeasible') throw new Error(JSON.stringify(plan.left))
-      return { share, ratio: null, planning, smallestMiB: plan.left.smallestBytes / mib(1) }
+      return { share, ratio: null, planning }
     }
     const ratio = Number((simulate(plan.right, on.link).makespanSeconds / compute).toFixed(4))
     return { share, ratio, planning, strategy: plan.right.strategy }
   })
-  return { network, inCoreMiB: bytesOf(pages) / mib(1), plans }
+  return { ...sizesOf(network, { ...graph }), plans }
 }
 
 const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
@@ -88,29 +116,39 @@ const quicker = (a: Row, b: Row): Row => ({
 })
 
 const measured = (network: string): Row => {
-  const process = (): Row => inTurns<Row>(__filename, undefined, 1, [network])[0]!.answers[0]!
-  let row = process()
+  let row = asked<Row>(network)
   for (let again = 0; again < MOST_AGAIN && row.plans.some((p) => isSlow(p) && mayBeQuick(p)); again++)
-    row = quicker(row, process())
+    row = quicker(row, asked<Row>(network))
   return row
 }
 
+const asked = <A>(...args: readonly string[]): A => inTurns<A>(__filename, undefined, 1, args)[0]!.answers[0]!
+
+/** Writes the rows and prints the counts of refusals. */
+const write = (rows: readonly Row[]): void => {
+  const slow = rows.flatMap((r) => r.plans.filter(isSlow).map((p) => `${r.network} 1/${p.share}`))
+  const refused = refusedIn(rows)
+  record('zoo', { machineOfThePlans: MACHINE, limitSeconds: LIMIT_SECONDS, slow, refused, rows })
+  const counts = Object.entries(refused).map(([share, of]) => `${share}: ${of.length}`)
+  console.log(`  refused of ${rows.length}  ${counts.join('  ')}`)
+}
+
 const main = (): void => {
-  const named = process.argv.slice(2)
+  const args = process.argv.slice(2)
+  const named = args.filter((arg) => arg !== REFUSALS)
   const unknown = named.find((n) => !zooNames.includes(n))
   if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${zooNames.join(', ')}`)
   const chosen = named.length > 0 ? named : stored().map((r) => r.network)
   for (const network of zooNames.filter((n) => chosen.includes(n))) {
-    const row = measured(network)
-    const text = ({ share, ratio, planning, smallestMiB }: Planned): string =>
-      `1/${share}: ${ratio ?? `from ${smallestMiB} MiB`} (${planning} s)`
-    console.log(`${network.padEnd(26)} ${row.plans.map(text).join('  ')}`)
+    const before = stored().find((r) => r.network === network)
+    const row: Row = args.includes(REFUSALS) && before ? { ...before, ...asked<Sizes>(REFUSALS, network) } : measured(network)
+    const text = ({ share, ratio, planning }: Planned): string => `1/${share}: ${ratio ?? 'refused'} (${planning} s)`
+    console.log(`${network.padEnd(26)} from ${row.smallestMiB} of ${row.inCoreMiB} MiB  ${row.plans.map(text).join('  ')}`)
     const others = stored().filter((r) => r.network !== network)
-    const rows = zooNames.flatMap((n) => [row, ...others].filter((r) => r.network === n))
-    const slow = rows.flatMap((r) => r.plans.filter(isSlow).map((p) => `${r.network} 1/${p.share}`))
-    record('zoo', { machineOfThePlans: MACHINE, limitSeconds: LIMIT_SECONDS, slow, rows })
+    write(zooNames.flatMap((n) => [row, ...others].filter((r) => r.network === n)))
   }
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+const [first, second, third] = process.argv.slice(2)
+if (first !== ONCE) main()
+else console.log(JSON.stringify(second === REFUSALS ? sizesOf(third!) : once(second!)))

@@ -1,6 +1,7 @@
 // The summary that `plan` and `train` print: about fifteen lines for a terminal.
 // In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than the given width; without one, no table is wider than 118.
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
+import { copiesIn } from '../../staging/graph/copied'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -34,6 +35,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     ...ranksLine(plan, timeline),
     ...networkLine(plan),
     ...weightsLine(plan),
+    ...inputLine(plan),
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -91,6 +93,10 @@ const weightsLine = ({ graph: { inParts } }: Plan): readonly string[] => {
   const [name, most] = counts.reduce((a, b) => (b[1] > a[1] ? b : a))
   return [`  weights    ${plural(counts.length, 'weight')} in parts of rows, '${name}' in ${most}`]
 }
+
+/** Copied inputs, if the plan has them. */
+const inputLine = ({ graph }: Plan): readonly string[] =>
+  copiesIn(graph).size > 0 ? ['  input      copied once a step; the next input arrives beside the copy'] : []
 
 const networkLine = ({ network }: Plan): readonly string[] =>
   network

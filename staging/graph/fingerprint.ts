@@ -1,6 +1,6 @@
 // A short stable name of a graph's computation. Equal graphs have equal fingerprints, and each change of a name, shape, operator, attribute or wiring
 // changes it (FNV-1a, 64 bits: it distinguishes versions, but does not resist forgery). Weights laid out once a step do not change it, and neither do
-// weights in parts.
+// weights in parts or copies of inputs.
 import { hashText } from '../core/fnv'
 import type { Graph } from './graph'
 import { asStaged } from './laid'

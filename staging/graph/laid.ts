@@ -5,6 +5,7 @@
 import { isHalf, type OpDef } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { halfOfOp } from './check'
+import { copiesIn } from './copied'
 import { type DType, floatOf, type Graph, type Op, type Value, type ValueId } from './graph'
 
 const LAY_OUT = 'lay_out'
@@ -73,15 +74,16 @@ export const laidOut = (g: Graph, weights: ReadonlySet<ValueId>): Graph => {
 /** Returns the number of ops that lay weights out. They are before all others. */
 export const layoutCount = (g: Graph): number => g.ops.filter((op) => op.kind === LAY_OUT).length
 
-/** Returns the step as it was staged, with whole weights that are not laid out. */
+/** Returns the step as it was staged, with whole weights that are not laid out, and without copies of its inputs. */
 export const asStaged = (split: Graph): Graph => {
   const g = split.inParts?.whole ?? split
-  const weightOf = new Map(g.ops.flatMap((op) => (op.kind === LAY_OUT ? [[op.outs[0]!, op.ins[0]!] as const] : [])))
-  if (weightOf.size === 0) return g
-  const kept = g.values.filter((v) => !weightOf.has(v.id))
+  const sourceOf = new Map(copiesIn(g))
+  for (const op of g.ops) if (op.kind === LAY_OUT) sourceOf.set(op.outs[0]!, op.ins[0]!)
+  if (sourceOf.size === 0) return g
+  const kept = g.values.filter((v) => !sourceOf.has(v.id))
   const now = new Map(kept.map((v, i) => [v.id, i]))
-  const id = (v: ValueId): ValueId => now.get(weightOf.get(v) ?? v)!
-  const staged = g.ops.filter((op) => op.kind !== LAY_OUT)
+  const id = (v: ValueId): ValueId => now.get(sourceOf.get(v) ?? v)!
+  const staged = g.ops.filter((op) => !sourceOf.has(op.outs[0]!))
   const opNow = new Map(staged.map((op, i) => [op.id, i]))
   return {
     ...g,

@@ -12,6 +12,7 @@ import { homeBytes } from '../memory/place'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { outcomeOf } from '../sim/simulate'
 import { arriving } from './arriving'
+import { copying } from './copying'
 import { overlapping } from './overlapping'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
 import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
@@ -82,6 +83,8 @@ const NOTHING_TO_GAIN = 1.001
 
 interface Best {
   readonly candidate: Candidate
+  /** The machine with the kernel algorithms of the candidate. */
+  readonly machine: Machine
   readonly plan: UnpagedPlan
   readonly seconds: number
 }
@@ -162,7 +165,7 @@ class Search {
       if (!this.lack || lack.needs / lack.has < this.lack.needs / this.lack.has) this.lack = lack
       return Infinity
     }
-    if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, plan, seconds }
+    if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, machine: this.machine, plan, seconds }
     return seconds
   }
 
@@ -255,9 +258,10 @@ class Search {
 
   /** Improves the best plan of any strategy. Below the least effort of a search, it does nothing: improvers would take most of the time. */
   improve(improver: Improver, strategy: string): void {
-    if (!this.best || this.isFirst || (this.o.effort ?? DEFAULT_EFFORT) < LEAST_EFFORT) return
-    const { candidate, seconds } = this.best
-    this.answer(improver(this.graph, this.machine, this.pages, candidate, seconds), strategy)
+    const { effort = DEFAULT_EFFORT } = this.o
+    if (!this.best || this.isFirst || effort < LEAST_EFFORT) return
+    const { candidate, machine, seconds } = this.best
+    this.answer(improver(candidate.layout.graph, machine, this.pages, candidate, seconds, effort), strategy)
   }
 }
 
@@ -437,8 +441,8 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   }
   // Finer tiles have more calls and need less memory, but move as many bytes.
   if (!state.best && !state.lack) state.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
-  // `laying` is last because it changes the graph, which the other steps do not expect.
-  if (o.strategy === 'auto' && !o.method) state.improve(laying, 'auto')
+  // These are last because they change the graph, which the other steps do not expect.
+  if (o.strategy === 'auto' && !o.method) for (const improver of [copying, laying]) state.improve(improver, 'auto')
   if (state.best) return right(state.best.plan)
   return left(state.lack ? tooLittle(state.lack, o) : infeasible(state.least, o, state.tooMany))
 }

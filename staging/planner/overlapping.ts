@@ -1,6 +1,6 @@
 // The input of the next step, loaded while this step ends. In: the best step, which waits for its input. Out: the same step, whose first fed pages are
-// loaded in the step before; the simulator chooses. Pages that the backward pass reads again are dropped and fed a second time, because the next
-// step's data need their own. Worked example: a convolution reads the images at call 0, its gradient reads them at call 98 of 100. They are released
+// loaded in the step before; the simulator chooses. Pages that the backward pass reads late are dropped and fed a second time, because the next
+// step's data need them. Worked example: a convolution reads the images at call 0, its gradient reads them at call 98 of 100. They are released
 // after call 0, fed again by call 98, and the next images are loaded into the first pages while calls 90 to 99 run.
 import { FEED_BAND_BYTES } from '../core/bytes'
 import { type Graph, valueBytes } from '../graph/graph'
@@ -13,12 +13,13 @@ import { leavingIn, type PlannedStays } from '../schedule/stays'
 /** The most calls of all tried steps together. */
 const MOST_CALLS = 400_000
 
-/** Returns the gap with the longest compute. */
+/** Returns the gap with the longest compute, or -1 if the compute after the last read is longer: the next data arrive then. */
 const longestGap = ({ stays }: PlannedStays, before: Float64Array): number => {
-  const seconds = (gap: number): number => before[stays[gap + 1]!.first]! - before[stays[gap]!.last + 1]!
-  let longest = 0
-  for (let gap = 1; gap < stays.length - 1; gap++) if (seconds(gap) > seconds(longest)) longest = gap
-  return longest
+  const end = before[before.length - 1]!
+  const seconds = (gap: number): number => (stays[gap + 1] ? before[stays[gap + 1]!.first]! : end) - before[stays[gap]!.last + 1]!
+  let longest = stays.length - 1
+  for (let gap = 0; gap < stays.length - 1; gap++) if (seconds(gap) > seconds(longest)) longest = gap
+  return longest < stays.length - 1 ? longest : -1
 }
 
 const secondsBefore = (calls: readonly Call[]): Float64Array => {
@@ -58,8 +59,8 @@ const loadedAhead = (layout: Layout, planned: readonly PlannedStays[], count: nu
   })
 }
 
-/** Returns the candidate with its first `count` parts loaded in the step before. */
-const ahead = (c: Candidate, count: number): Candidate => {
+/** Returns the candidate with its first `count` parts loaded in the step before, or with all of them. */
+export const ahead = (c: Candidate, count = Infinity): Candidate => {
   const { layout, least, like } = c
   return {
     layout,

@@ -53,13 +53,15 @@ export type Refiner = (
   effort?: number,
 ) => Iterator<Candidate, unknown, number>
 
-/** Candidates made from the best one of all strategies for a budget, and its seconds. The answers are those of a refiner. */
+/** Candidates made from the best one of all strategies for a budget, its graph and its seconds. The answers are those of a refiner. */
 export type Improver = (
   graph: Graph,
   machine: Machine,
   budgetPages: number,
   best: Candidate,
   seconds: number,
+  /** The effort of the search, in seconds of counted work. */
+  effort?: number,
 ) => Iterator<Candidate, unknown, number>
 
 /** Lists candidates up to a number of calls, which the planner's memory limits. If the next one has more calls, it returns their number. */

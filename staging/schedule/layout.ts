@@ -1,11 +1,12 @@
 // Segments, unrolled and placed: the input of every planner's decisions. In: graph, segments, machine. Out: cells, calls, storages, and planned stays
 // (nothing is swapped yet).
 import { mapped } from '../core/mapped'
-import { pagesIn } from '../core/bytes'
+import { pagesIn, pagesOf } from '../core/bytes'
+import { copiesIn } from '../graph/copied'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Homes, type Packing, place, type Placement } from '../memory/place'
-import { type Parts, type StayRule, touches } from '../memory/touches'
+import { type Homes, isMovable, type Packing, place, type Placement } from '../memory/place'
+import { type PageStays, type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
@@ -25,6 +26,14 @@ interface Placing {
   readonly parts?: Parts
 }
 
+/** Returns the test of parts with a copied input (graph/copied.ts), which never leave the device. */
+const heldParts = (graph: Graph, cells: Unrolled['cells'], { places }: Placement): ((t: PageStays) => boolean) => {
+  const copies = copiesIn(graph)
+  const held = copies.size === 0 ? [] : cells.filter((c) => c.segment < 0 && c.values.some((v) => copies.has(v)))
+  const pages = mapped(held, ({ id, bytes }) => ({ storage: places[id]!.storage, pages: pagesOf(places[id]!.offset, bytes) }))
+  return (t) => pages.some(({ storage, pages: [from, to] }) => storage === t.storage && t.from < to && from < t.to)
+}
+
 const placed = (
   graph: Graph,
   segments: readonly Segment[],
@@ -32,7 +41,11 @@ const placed = (
   { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) => staying(t, placement.kinds[t.storage]!))
+  const isHeld = heldParts(graph, cells, placement)
+  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) => {
+    const kind = placement.kinds[t.storage]!
+    return staying(t, isMovable(kind) && isHeld(t) ? 'small' : kind)
+  })
   const { storages, places, kinds } = placement
   return { graph, segments, cells, calls, storages, places, kinds, planned }
 }

@@ -43,7 +43,7 @@ export class Model {
   /** The current decisions, by loop. */
   readonly bits: Uint8Array[] = []
   readonly away: Uint8Array
-  /** Bytes of parameters and state that are on the device for the whole step. Small values share their last page. */
+  /** Bytes of parameters, state and copied inputs that are on the device for the whole step. Small values share their last page. */
   resident: number
   readonly tileBytes: Float64Array
   readonly reserves: Float64Array
@@ -152,7 +152,7 @@ export class Model {
 
   /** Bytes of the other pages of the device. */
   get movableBytes(): number {
-    return this.bytes - this.alwaysBytes
+    return this.bytes - this.alwaysBytes - this.p.nextBytes
   }
 
   /** Sets the part of a page that a value wastes. */

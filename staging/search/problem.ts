@@ -2,7 +2,9 @@
 // for each value and op. A loop is a run of ops for one sequence of tiles. It ends at an op that reads a sum over tiles: in the forward pass
 // at the statistics of a norm, in the backward pass at its two sums. An atom is a smallest loop: it also ends between blocks and weights.
 // Worked example, [conv1 norm1 relu1 conv2 norm2]: forward loops [conv1, statistics 1], [norm1 relu1 conv2, statistics 2], [norm2].
+import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { mapped } from '../core/mapped'
+import { copiesIn } from '../graph/copied'
 import { type Graph, isFed, isOfWeight, isPersistent, isResult, type OpId, type ValueId, valueBytes } from '../graph/graph'
 import { hasTier, type Machine } from '../graph/machine'
 import { type Unit, unitsOf } from '../memory/homes'
@@ -63,10 +65,12 @@ export interface Problem {
   readonly endsFor: (cuts: boolean, wholeBytes: number) => readonly number[]
   /** Parameters and state that live together, on the device or in the lower tier: a weight, or small ones, and all that their updates touch. */
   readonly units: readonly Unit[]
-  /** Bytes of parameters and state that are always on the device. */
+  /** Bytes of parameters, state and copied inputs that are always on the device. */
   readonly alwaysBytes: number
   /** Bytes of parameters and state that may live in the lower tier. */
   readonly homeBytes: number
+  /** Bytes of the copied inputs. The device holds the copies, and the inputs of the next step arrive beside them. */
+  readonly nextBytes: number
   /** The most bytes of other small values. */
   readonly smallBytes: number
   /** The seconds of all ops. */
@@ -182,6 +186,8 @@ const atomsOf = (
 /** Values below `leastBytes` are neither moved nor recomputed. */
 export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYTES): Problem => {
   const costs = opCosts(graph, machine)
+  const copies = copiesIn(graph)
+  const areHeld = new Set([...copies].flat())
   const joint = withAdvancedOps(jointOf(graph, costs, leastBytes), leastBytes)
   const { atoms, breaks, join } = atomsOf(joint)
   const makers = new Map([...joint.makers, ...joint.gradientMakers])
@@ -217,7 +223,7 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
     const there = repeatables.get(key)
     if (there) return there
     const made = Uint8Array.from(graph.ops, ({ outs }) =>
-      outs.some((v) => makers.has(v) && canRecomputeIn(joint, s, v)) ? 1 : 0,
+      outs.some((v) => !areHeld.has(v) && makers.has(v) && canRecomputeIn(joint, s, v)) ? 1 : 0,
     )
     repeatables.set(key, made)
     return made
@@ -270,7 +276,13 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
     new Set(l.ops.flatMap((id) => graph.ops[id]!.ins.flatMap((v) => (mayRepeat(atomOf, l, maker[v]!) ? [maker[v]!] : [])))).size
   const crosses = flags(
     graph,
-    (v) => !isPersistent(v) && !isOfWeight(graph, v) && !isResult(v) && v.role !== 'stat' && valueBytes(v) >= leastBytes,
+    (v) =>
+      !areHeld.has(v.id) &&
+      !isPersistent(v) &&
+      !isOfWeight(graph, v) &&
+      !isResult(v) &&
+      v.role !== 'stat' &&
+      valueBytes(v) >= leastBytes,
   )
   const crossing = bytes.reduce((n, b, v) => n + crosses[v]! * b, 0)
   const graphSeconds = seconds(mapped(graph.ops, (op) => op.id))
@@ -281,7 +293,11 @@ export const problemOf = (graph: Graph, machine: Machine, leastBytes = SMALL_BYT
     loopOf: loop,
     endsFor,
     units,
-    alwaysBytes: graph.values.reduce((n, v) => n + (isPersistent(v) && !storageOf.has(v.id) ? valueBytes(v) : 0), 0),
+    alwaysBytes: graph.values.reduce(
+      (n, v) => n + ((isPersistent(v) && !storageOf.has(v.id)) || copies.has(v.id) ? valueBytes(v) : 0),
+      0,
+    ),
+    nextBytes: [...copies.values()].reduce((n, v) => n + alignUp(bytes[v]!, PAGE_BYTES), 0),
     homeBytes: units.flat(2).reduce((n, v) => n + valueBytes(graph.values[v]!), 0),
     smallBytes: smallBytes(graph, leastBytes),
     graphSeconds,

@@ -225,22 +225,21 @@ const SLOWER = 12
 /** The most changes at once of the last step of the search. */
 const MOST_CHANGES = 2
 
-/** The effort in proportion to the possible gain over the best other plan. */
-const effortFor = (graph: Graph, machine: Machine, toBeat: number, effort: Effort): Effort | null => {
-  const gain = toBeat / computeSeconds(inCoreRows(graph, machine)) - 1
-  if (gain < NOTHING_TO_GAIN) return null
-  return { ...effort, work: Math.min(1, MUCH_TO_GAIN * gain) * effort.work }
-}
+/** The possible gain over another plan, as a share of the compute. */
+const possibleGain = (graph: Graph, machine: Machine, toBeat: number): number =>
+  toBeat / computeSeconds(inCoreRows(graph, machine)) - 1
 
+/** Searches with an effort in proportion to the possible gain. */
 export function* refine(
   graph: Graph,
   machine: Machine,
   pages: number,
   toBeat = Infinity,
   whole = effortOf(DEFAULT_EFFORT),
+  gain = possibleGain(graph, machine, toBeat),
 ): Generator<Candidate, void, number> {
-  const effort = effortFor(graph, machine, toBeat, whole)
-  if (!effort) return
+  if (gain < NOTHING_TO_GAIN) return
+  const effort = { ...whole, work: Math.min(1, MUCH_TO_GAIN * gain) * whole.work }
   const p = problemOf(graph, machine)
   const work = Math.min(effort.work, WORK_PER_DECISION * p.decisions * p.atoms)
   const searches = Math.min(SEARCHES, Math.floor(effort.work / work))

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
+import { copiesIn } from '../../staging/graph/copied'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import type { Plan } from '../../staging/plan/plan'
@@ -74,9 +75,11 @@ test('one image is not parted', () => {
   assert.is(plan.segments[0]!.grid.B, 1)
 })
 
-test('if the link has no time for a second copy of the input, a step of auto begins in parts', () => {
+test('if the link has no time to load the input twice, a step of auto copies it, and begins with whole values', () => {
   const plan = compile(alexnet, { strategy: 'auto', machine: linkOf(1e9), budgetBytes: bytesOf(2000) })
-  assert.ok(!isLeft(plan) && plan.right.segments[0]!.grid.B > 1)
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  assert.is(copiesIn(plan.right.graph).size, 1)
+  assert.is(plan.right.segments[0]!.grid.B, 1)
 })
 
 test('a slower input has more ops beside it', () => {

@@ -23,7 +23,9 @@ const { right: plan } = compiled
 const overlapped = (): MutablePlan => structuredClone(plan) as MutablePlan
 type Residency = MutablePlan['residencies'][number]
 
-const forNext = (p: MutablePlan): Residency => p.residencies.find((r) => isForNext(r, p.calls.length))!
+/** The next images. Images are fed again for the gradients of weights; labels are not. */
+const forNext = (p: MutablePlan): Residency =>
+  p.residencies.find((r) => isForNext(r, p.calls.length) && p.storages[r.storage]!.label === 'input')!
 /** The same pages when the step begins, and when they are fed again. */
 const ofStep = (p: MutablePlan): readonly [Residency, Residency] => {
   const { storage, from } = forNext(p)
@@ -96,7 +98,14 @@ refusedTape(
   },
   /is held already/,
 )
-refusedTape('calls that read pages behind their release', alone, /is not held/)
+refusedTape(
+  'calls that read pages behind their release',
+  (p) => {
+    alone(p)
+    forNext(p).acquire = p.calls.length - 1
+  },
+  /is not held/,
+)
 refusedTape(
   'calls that read the data of the next step',
   (p) => {
