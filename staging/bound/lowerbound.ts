@@ -2,7 +2,7 @@
 // programmes. Out: seconds; or undefined on a machine with measured times, where tiles may be faster than the whole. Invariant: it does not depend on
 // a plan, and no tolerance of the solver raises it (linear.ts).
 import { PAGE_BYTES, pagesFor } from '../core/bytes'
-import { readAgain } from '../graph/copied'
+import { copiesIn, readAgain } from '../graph/copied'
 import { type Graph, valueBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { ranksOf } from '../graph/ranks'
@@ -43,7 +43,8 @@ export const lowerBoundOf = (
   const own = boundOf(graph, machine, budgetBytes, solve, mostBarriers)
   if (!own || own.isCompute || ranksOf(graph) > 1) return own
   const { inBytesPerSecond, latencySeconds } = machine.link
-  const pages = readAgain(graph).reduce((n, v) => n + pagesFor(valueBytes(v)), 0)
+  const inputs = [...readAgain(graph), ...[...copiesIn(graph).values()].map((v) => graph.values[v]!)]
+  const pages = inputs.reduce((n, v) => n + pagesFor(valueBytes(v)), 0)
   const seconds = own.seconds - pages * (latencySeconds + PAGE_BYTES / inBytesPerSecond)
   const compute = leastSecondsOf(graph, machine)
   return seconds > compute * (1 + ROUNDING) ? { seconds, isCompute: false } : { seconds: compute, isCompute: true }
