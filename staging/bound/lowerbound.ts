@@ -1,11 +1,8 @@
 // The lower bound of a step in a budget, for all plans of a graph on a machine. In: a training graph, a machine, a budget, a solver of linear
 // programmes. Out: seconds; or undefined on a machine with measured times, where tiles may be faster than the whole. Invariant: it does not depend on
 // a plan, and no tolerance of the solver raises it (linear.ts).
-import { PAGE_BYTES, pagesFor } from '../core/bytes'
-import { copiesIn, readAgain } from '../graph/copied'
-import { type Graph, valueBytes } from '../graph/graph'
+import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { ranksOf } from '../graph/ranks'
 import { barriersOf, chosenOf } from './barriers'
 import { type LinearProgramme, provenBy } from './linear'
 import { leastSecondsOf, MOST_TIMES, programmeOf } from './programme'
@@ -29,33 +26,13 @@ export interface LowerBound {
   readonly isCompute: boolean
 }
 
-/**
- * Returns the lower bound. Without a solver, it is the compute. It also holds for steps that copy an input (planner/copying.ts): such a step becomes
- * a step of this graph if the input is loaded into the place of the copy, before the first op.
- */
+/** Returns the lower bound. Without a solver, it is the compute. */
 export const lowerBoundOf = (
   graph: Graph,
   machine: Machine,
   budgetBytes: number,
   solve?: Solver,
   mostBarriers = MOST_BARRIERS,
-): LowerBound | undefined => {
-  const own = boundOf(graph, machine, budgetBytes, solve, mostBarriers)
-  if (!own || own.isCompute || ranksOf(graph) > 1) return own
-  const { inBytesPerSecond, latencySeconds } = machine.link
-  const inputs = [...readAgain(graph), ...[...copiesIn(graph).values()].map((v) => graph.values[v]!)]
-  const pages = inputs.reduce((n, v) => n + pagesFor(valueBytes(v)), 0)
-  const seconds = own.seconds - pages * (latencySeconds + PAGE_BYTES / inBytesPerSecond)
-  const compute = leastSecondsOf(graph, machine)
-  return seconds > compute * (1 + ROUNDING) ? { seconds, isCompute: false } : { seconds: compute, isCompute: true }
-}
-
-const boundOf = (
-  graph: Graph,
-  machine: Machine,
-  budgetBytes: number,
-  solve: Solver | undefined,
-  mostBarriers: number,
 ): LowerBound | undefined => {
   if (!machine.simulated) return undefined
   const compute = leastSecondsOf(graph, machine)

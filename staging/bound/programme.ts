@@ -49,6 +49,8 @@ interface Tracked {
   readonly into: Columns
   /** Copies that are dropped while the value is on the device. Only if the lower tier is limited. */
   readonly dropped: Columns
+  /** Of a fed value: the shares of the next step's data that are loaded in this step. That step begins with them on the device. */
+  readonly ahead: Columns
 }
 
 type Columns = (number | undefined)[]
@@ -178,7 +180,7 @@ class Programme {
   private trackValues(): void {
     const none = (): Columns => []
     const track = (v: ValueId, maker: OpId | undefined, gain: number, first: number): void => {
-      const columns = { bare: none(), copied: none(), away: none(), out: none(), into: none(), dropped: none() }
+      const columns = { bare: none(), copied: none(), away: none(), out: none(), into: none(), dropped: none(), ahead: none() }
       const mib = valueBytes(this.graph.values[v]!) / MIB
       this.tracked.set(v, { mib, ...(maker === undefined ? {} : { maker }), gain, first, last: -1, ...columns })
     }
@@ -239,20 +241,20 @@ class Programme {
     for (const op of this.graph.ops)
       if (this.isRun(op))
         for (let i = this.barriers.before[op.id]!; i <= this.useful[op.id]!; i++) this.runs[op.id]![i] = this.lp.column(1)
-    for (const t of this.tracked.values())
+    for (const t of this.tracked.values()) {
+      const isMade = t.maker !== undefined
+      if (!isMade) for (let i = 0; i <= this.last; i++) t.ahead[i] = this.lp.column(1)
       for (let i = t.first; i <= t.last; i++) {
-        const isMade = t.maker !== undefined
-        if (i > t.first) {
-          t.copied[i] = this.lp.column(1)
-          if (isMade) {
-            t.bare[i] = this.lp.column(1)
-            t.away[i] = this.lp.column(1)
-          }
+        if (i > t.first || !isMade) t.copied[i] = this.lp.column(1)
+        if (i > t.first && isMade) {
+          t.bare[i] = this.lp.column(1)
+          t.away[i] = this.lp.column(1)
         }
         if (i > t.first || !isMade) t.into[i] = this.lp.column(1)
         if (isMade && i < t.last) t.out[i] = this.lp.column(1)
         if (isMade && i > t.first && i < t.last && Number.isFinite(this.tierMiB)) t.dropped[i] = this.lp.column(1)
       }
+    }
   }
 
   /** Returns the shares of a value on the device at the start of an interval. */
@@ -345,6 +347,7 @@ class Programme {
 
   /** Adds rows by which the places of a value at the start of each interval follow from the interval before. */
   private addPlaces(t: Tracked): void {
+    if (t.maker === undefined) this.lp.row([...terms(t.ahead), ...term(t.copied[0], -1)])
     for (let i = t.first; i <= t.last; i++) {
       if (i > t.first) {
         const into = term(t.into[i - 1], 1)
@@ -385,10 +388,10 @@ class Programme {
       const updating = this.lp.column(total)
       const [paramsOut, paramsIn] = [this.lp.column(this.large.written), this.lp.column(this.large.read)]
       const runs = group.flatMap((i) => this.graph.ops.flatMap((op) => term(this.runs[op.id]![i], -this.ms[op.id]!)))
-      const moved = (of: 'out' | 'into', rate: number): readonly Term[] =>
+      const moved = (of: 'out' | 'into' | 'ahead', rate: number): readonly Term[] =>
         group.flatMap((i) => [...this.tracked.values()].flatMap((t) => term(t[of][i], -t.mib / rate)))
       const outs = [...moved('out', out), [paramsOut, -1 / out] as const]
-      const ins = [...moved('into', into), [paramsIn, -1 / into] as const]
+      const ins = [...moved('into', into), ...moved('ahead', into), [paramsIn, -1 / into] as const]
       this.lp.row([[time, 1], [updating, -1], ...runs])
       if (this.machine.link.fullDuplex) {
         this.lp.row([[time, 1], ...outs])
@@ -421,7 +424,11 @@ class Programme {
     const { read } = this.large
     const all = [...this.tracked.values()]
     for (let i = 1; i <= this.last; i++) {
-      const held = all.flatMap((t) => [...term(t.bare[i], -t.mib), ...term(t.copied[i], -t.mib)])
+      const held = all.flatMap((t) => [
+        ...term(t.bare[i], -t.mib),
+        ...term(t.copied[i], -t.mib),
+        ...t.ahead.slice(0, i).flatMap((c) => term(c, -t.mib)),
+      ])
       this.lp.row([...held, ...term(resident, -parts * read)], -parts * this.freeMiB)
       if (!Number.isFinite(this.tierMiB)) continue
       const away = all.flatMap((t) => term(t.away[i], -t.mib))

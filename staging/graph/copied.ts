@@ -4,7 +4,8 @@
 // Worked example, ops [conv(x, w), …, conv_bwd_weights(x, dy)]: [take_channels(x) -> copy, conv(copy, w), …, conv_bwd_weights(copy, dy)].
 import { onceFor } from '../core/remember'
 import { takeChannels } from '../ops/concat'
-import type { Graph, Op, Value, ValueId } from './graph'
+import { type Graph, type Op, trains, type Value, valueBytes, type ValueId } from './graph'
+import { ranksOf } from './ranks'
 
 /** Returns true if an op takes all channels of an input. */
 const isCopy = (values: readonly Value[], { kind, attrs, ins }: Op): boolean => {
@@ -19,10 +20,15 @@ export const copiesIn = onceFor(
     new Map(ops.flatMap((op) => (isCopy(values, op) ? [[op.outs[0]!, op.ins[0]!] as const] : []))),
 )
 
-/** Returns the inputs that several ops read. Bytes are converted once, so only one op reads them. */
-export const readAgain = ({ values, ops }: Graph): readonly Value[] => {
-  const readers = (v: ValueId): number => ops.filter((op) => op.ins.includes(v)).length
-  return values.filter((v) => v.role === 'input' && v.dtype !== 'u8' && readers(v.id) > 1)
+/**
+ * Returns the inputs that a step in this budget may copy: those that several ops read. (Bytes are converted once, so only one op reads them.) The copy
+ * and the next input need memory. Ranks must run one list of ops, and files of weights in parts hold the graph before the split: neither copies.
+ */
+export const copyableIn = (g: Graph, budgetBytes: number): readonly Value[] => {
+  if (!trains(g) || ranksOf(g) > 1 || g.inParts) return []
+  const readers = (v: ValueId): number => g.ops.filter((op) => op.ins.includes(v)).length
+  const inputs = g.values.filter((v) => v.role === 'input' && v.dtype !== 'u8' && readers(v.id) > 1)
+  return 2 * inputs.reduce((n, v) => n + valueBytes(v), 0) > budgetBytes ? [] : inputs
 }
 
 /** Returns the graph that copies these inputs. */

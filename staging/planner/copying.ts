@@ -3,10 +3,9 @@
 // the simulator chooses. The device holds the copy, and the next input arrives beside it at any time. Worked example, EfficientNet-B0 on a link of
 // 1 GB/s: the first convolution and its weight gradient at the end of the step each wait for 18 MiB. With a copy, neither of them waits.
 import { bytesOf } from '../core/bytes'
-import { readAgain, withCopies } from '../graph/copied'
-import { type Graph, trains, valueBytes } from '../graph/graph'
+import { copyableIn, withCopies } from '../graph/copied'
+import { type Graph, valueBytes } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { ranksOf } from '../graph/ranks'
 import { computeSeconds } from '../schedule/bound'
 import type { Candidate, Improver } from '../schedule/candidate'
 import { DEFAULT_EFFORT, effortOf } from '../search/limits'
@@ -24,10 +23,9 @@ function* copiedOnce(
   seconds: number,
   effort = DEFAULT_EFFORT,
 ): Generator<Candidate, void, number> {
-  const inputs = readAgain(graph)
+  const inputs = copyableIn(graph, bytesOf(budgetPages))
+  if (inputs.length === 0) return
   const bytes = inputs.reduce((n, v) => n + valueBytes(v), 0)
-  // Several ranks must run one list of ops. Files of weights in parts hold the graph before the split. The copy and the next input need memory.
-  if (!trains(graph) || ranksOf(graph) > 1 || graph.inParts || bytes === 0 || 2 * bytes > bytesOf(budgetPages)) return
   const compute = computeSeconds(layout)
   const saved = Math.min(seconds - compute, (WAITS * bytes) / machine.link.inBytesPerSecond)
   const found = refine(withCopies(graph, inputs), machine, budgetPages, seconds, effortOf(effort), saved / compute)

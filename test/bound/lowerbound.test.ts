@@ -67,9 +67,10 @@ const added = (s: Sketch, { kind }: Layer, x: Ref, other: Ref, name: string): Re
 }
 
 /** Values of a quarter of a page to eight pages; layers that do not fit their inputs are left out. */
-const networkOf = (layers: readonly Layer[], batch: number, isNormed: boolean): Graph => {
+const networkOf = (layers: readonly Layer[], batch: number, isNormed: boolean, readsOnce: boolean): Graph => {
   const s = new Sketch([batch, CHANNELS, 16, 16], 'random')
-  const made: Ref[] = [s.image]
+  // The next image can take the place of one that only the first op reads.
+  const made: Ref[] = [readsOnce ? s.relu(s.image, 'begin') : s.image]
   const back = (k: number): Ref => made[Math.max(0, made.length - 1 - k)]!
   layers.forEach((l, i) => {
     const [x, other] = [back(l.of), back(l.with)]
@@ -77,7 +78,8 @@ const networkOf = (layers: readonly Layer[], batch: number, isNormed: boolean): 
     const fits = l.kind === 'add' ? s.b.shape(x).join() === s.b.shape(other).join() : h! > 1 && w! > 1
     if (fits) made.push(added(s, l, x, other, `l${i}`))
   })
-  const last = isNormed ? s.norm(back(0), 'end') : back(0)
+  const [images, , rows, columns] = s.b.shape(back(0))
+  const last = isNormed && images! * rows! * columns! > 1 ? s.norm(back(0), 'end') : back(0)
   return trained(s, s.conv(last, 'last', CHANNELS, 1, { groups: CHANNELS }, false))
 }
 
@@ -88,6 +90,7 @@ const cases = fc.record({
   ),
   batch: fc.constantFrom(1, 2, 4),
   isNormed: fc.constantFrom(true, true, false),
+  readsOnce: fc.constantFrom(true, true, false),
   faster: fc.constantFrom(1, 10, 100),
   fullDuplex: fc.boolean(),
   tierPages: fc.constantFrom(Infinity, Infinity, 4, 10),
@@ -112,8 +115,8 @@ test('no strategy is faster than the bound of a random network, in any budget', 
   const least = await leastSeconds()
   let [planned, programmes] = [0, 0]
   fc.assert(
-    fc.property(cases, ({ layers, batch, isNormed, share, ...link }) => {
-      const graph = networkOf(layers, batch, isNormed)
+    fc.property(cases, ({ layers, batch, isNormed, readsOnce, share, ...link }) => {
+      const graph = networkOf(layers, batch, isNormed, readsOnce)
       const on = machineOf(link)
       const budgetBytes = bytesOf(Math.max(1, Math.floor(mostPages(inCoreLayout(graph, on)) * share)))
       const { seconds, isCompute } = least(graph, on, budgetBytes)!
@@ -127,8 +130,8 @@ test('no strategy is faster than the bound of a random network, in any budget', 
     }),
     { numRuns: RUNS, seed: 7 },
   )
-  // In most of these small networks, a load of the input costs more than the programme proves. In many runs, some bounds exceed the compute.
-  assert.ok(planned > RUNS && (!FULL || programmes > 0), `${planned} plans, ${programmes} bounds by programmes`)
+  // The property holds for plans with a bound above their compute.
+  assert.ok(planned > 2 * RUNS && programmes >= RUNS / 10, `${planned} plans, ${programmes} bounds by programmes`)
 })
 
 const unit = <N extends string>(name: N) => seq(conv2d(`${name}.conv`, 64, 3, { pad: 1, bias: false }), batchNorm(`${name}.bn`))

@@ -5,7 +5,7 @@ import { isLeft, type Either, right } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { copiesIn, readAgain, withCopies } from '../../staging/graph/copied'
+import { copiesIn, copyableIn, withCopies } from '../../staging/graph/copied'
 import type { Graph } from '../../staging/graph/graph'
 import { isForNext } from '../../staging/plan/ahead'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
@@ -37,7 +37,7 @@ for (const device of ['ref', 'cpu'] as const)
     await fc.assert(
       fc.asyncProperty(cases, fc.nat(20), fc.nat(6), async ({ recipe, tiling }, which, room) => {
         const graph = trainingOf(recipe, device === 'ref' ? 'f64' : 'f32')
-        const copied = withCopies(graph, readAgain(graph))
+        const copied = withCopies(graph, copyableIn(graph, Infinity))
         const segments = assemble(graph, groupsOf(graph, tiling))
         const once = segmentsOf(graph, copied, tiling)
         if (copiesIn(copied).size === 0 || isLeft(segments) || isLeft(once)) return
