@@ -49,7 +49,7 @@ interface Tracked {
   readonly into: Columns
   /** Copies that are dropped while the value is on the device. Only if the lower tier is limited. */
   readonly dropped: Columns
-  /** Of a fed value: the shares of the next step's data that are loaded in this step. That step begins with them on the device. */
+  /** For a fed value: the shares of the next step's data that this step loads. The next step begins with them on the device. */
   readonly ahead: Columns
 }
 
