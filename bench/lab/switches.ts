@@ -3,6 +3,7 @@
 // version, or, if it tries several settings, it tries the first alone.
 import type { CompileOptions } from '../../staging/compile'
 import { arriving } from '../../staging/planner/arriving'
+import { copying } from '../../staging/planner/copying'
 import { laying } from '../../staging/planner/laying'
 import { refine } from '../../staging/search/search'
 import { DEFAULT_EFFORT, type Effort, effortOf } from '../../staging/search/limits'
@@ -83,6 +84,7 @@ const AUTO: readonly Switch[] = [
     method: searched({ without: [kind] }),
   })),
   { words: 'the search alone, with the first ops in parts of the batch', method: searched({}, [arriving]) },
+  { words: 'the search alone, with a copied input', method: searched({}, [copying]) },
   { words: 'the search alone, with weights laid out', method: searched({}, [laying]) },
 ]
 

@@ -128,6 +128,7 @@ const runBatch = async (batch, onDone) => {
 
 /** Jobs that may take long begin first, so that none is left over at the end; those that want to be alone run last, one by one. */
 const runAll = async (jobs, width, onDone) => {
+  charge() // children that ended before, such as compilers, are no job's
   const queue = jobs.filter((job) => !job.serial).sort((a, b) => b.timeoutSeconds - a.timeoutSeconds)
   const run = async (job) => {
     if (job.jobs) await runBatch(job, onDone)
