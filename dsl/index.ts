@@ -32,7 +32,7 @@ export {
 export { type Classifier, type ClassesOptions, classifier, isClassifier } from './classes'
 export { asStep, type Planned, type Resized, type StepOf, type Trainable } from './trainable'
 export type { Summary } from './analyse'
-export type { LayerFacts } from './facts'
+export type { LayerFacts } from './layerfacts'
 export * from './layers'
 export type { WeightInit } from './layers/init'
 export type { Mode } from './layers/rule'
