@@ -199,6 +199,8 @@ export const [classXent, classXentBwd] = classLoss({
   dx: 'the gradient; 0 for labels that are ignored or outside [0, C)',
 })
 
+// ---------------------------------------------------------------- shares of classes
+
 const softFields = { count: 'int', weight: 'float', labelSmoothing: 'float' } as const
 
 const softCommon = {
@@ -247,6 +249,8 @@ export const softXentBwd = defineOp({
   shape: (a, ins) => sharesFit(a, ins, ins[0]!),
 })
 
+// ---------------------------------------------------------------- labels of two classes
+
 /** Reads labels as numbers, for a loss on numbers in a sum with Dice of one channel. */
 export const labelNumbers = defineOp({
   kind: 'label_numbers',
@@ -260,6 +264,8 @@ export const labelNumbers = defineOp({
     checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () => legal(given!)),
   flops: perElement(1, firstOut),
 })
+
+// ---------------------------------------------------------------- dice
 
 /** For each class: the sum of predictions at its labels, the sum of all predictions, and the number of its labels. */
 const classSums: OperandDef = { name: 'sums', role: 'whole', dims: [3, 'C'] }
@@ -332,6 +338,8 @@ export const diceBwd = defineOp({
   shape: (a, [sums]) => checked([weightsFit(a, sums![1] ?? 1)], () => legal(sums!)),
   flops: perElement(2, firstIn),
 })
+
+// ---------------------------------------------------------------- losses per element, as operators
 
 const elementIns: readonly OperandDef[] = [data('x'), { ...data('target'), optional: true, float: true }, factors]
 
