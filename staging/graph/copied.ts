@@ -7,11 +7,13 @@ import { takeChannels } from '../ops/concat'
 import { type Graph, type Op, trains, type Value, valueBytes, type ValueId } from './graph'
 import { ranksOf } from './ranks'
 
-/** Returns true if an op takes all channels of an input. */
-const isCopy = (values: readonly Value[], { kind, attrs, ins }: Op): boolean => {
+const copyName = (input: string): string => `${input}.copy`
+
+/** Returns true if an op copies an input. (A network may take all channels of its input itself, under another name.) */
+const isCopy = (values: readonly Value[], { kind, attrs, ins, outs }: Op): boolean => {
   if (kind !== takeChannels.kind) return false
-  const { role, shape } = values[ins[0]!]!
-  return role === 'input' && attrs['count'] === shape[1]
+  const { role, name, shape } = values[ins[0]!]!
+  return role === 'input' && attrs['count'] === shape[1] && values[outs[0]!]!.name === copyName(name)
 }
 
 /** Returns the copied inputs by copy. */
@@ -37,7 +39,7 @@ export const withCopies = (g: Graph, inputs: readonly Value[]): Graph => {
   const copyOf = new Map<ValueId, ValueId>()
   const copies = inputs.map(({ id: x, name, shape, dtype }, id): Op => {
     const copy = values.length
-    values.push({ id: copy, name: `${name}.copy`, role: 'activation', shape, dtype })
+    values.push({ id: copy, name: copyName(name), role: 'activation', shape, dtype })
     copyOf.set(x, copy)
     const { layer } = g.ops.find((op) => op.ins.includes(x))!
     return { id, kind: takeChannels.kind, layer, phase: 'forward', attrs: { from: 0, count: shape[1]! }, ins: [x], outs: [copy] }

@@ -52,13 +52,17 @@ test('so is a step that also lays weights out, or has weights in parts', () => {
   }
 })
 
-test('other channels of an input are no copy', () => {
-  const s = new Sketch([2, 3, 8, 8])
-  const some = s.op('take_channels', { from: 1, count: 2 }, [s.image], 'some')
-  const g = trained(s, s.conv(some, 'first', 4))
-  assert.is(copiesIn(g).size, 0)
-  assert.is(asStaged(g), g)
-  assert.equal(copyableIn(g, Infinity), [])
-})
+for (const [from, count] of [
+  [1, 2],
+  [0, 3],
+] as const)
+  test(`channels ${from} to ${from + count - 1} that a network takes itself are no copy`, () => {
+    const s = new Sketch([2, 3, 8, 8])
+    const some = s.op('take_channels', { from, count }, [s.image], 'some')
+    const g = trained(s, s.conv(some, 'first', 4))
+    assert.is(copiesIn(g).size, 0)
+    assert.is(asStaged(g), g)
+    assert.equal(copyableIn(g, Infinity), [])
+  })
 
 test.run()
