@@ -5,11 +5,6 @@ set(CHECKOUT ${TESTS}/../..)
 # Of all targets of this file: test code runs for a second and compiles for minutes. The kernels under test are the addon's own objects.
 # All are position-independent alike, since they share a precompiled header.
 set(TEST_OPTIONS -O1 -fPIC)
-if(SPILLWAY_SANITIZE STREQUAL "address")
-  # ASan multiplies the time of compilation more than that of the tests. Under TSan, inline functions must stay inlined: the linker could take
-  # a copy from a file below that is not watched.
-  set(TEST_OPTIONS -O0 -fPIC)
-endif()
 
 # A device plugin for tests, beside the addon: what the runtime does with an asynchronous device, without one.
 # Its kernels are the cuda device's own, compiled for the host.
