@@ -41,7 +41,7 @@ const once = (network: string): readonly Waiting[] => {
   return SHARES.map((share): Waiting => {
     const budgetBytes = bytesOf(Math.floor(least / share))
     const began = process.cpuUsage()
-    // Nothing is remembered of the graph.
+    // A copy of the graph: caches hold nothing of it.
     const plan = compile({ ...graph }, { strategy: 'auto', machine: on, budgetBytes })
     const { user, system } = process.cpuUsage(began)
     if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))

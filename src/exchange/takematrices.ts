@@ -1,6 +1,6 @@
-// Products of matrices of computed values, and softmax over any axis of them, from ONNX nodes. In: views of values. Out: views of named values that are
-// contracted; false if the node is none of these. Invariant: a matrix is the pixels and the channels of a group, of whole images. Worked example: scores
-// of all pairs of 64 pixels are a value of 64 channels, one for each key, and 64 pixels, the queries.
+// Imports products of matrices of computed values, and softmax over any of their axes. In: views of values. Out: views of named values with products
+// (`contracted`), or false for other nodes. Invariant: a matrix has the pixels and the channels of a group, of whole images. Worked example: the scores
+// of all pairs of 64 pixels are a value with 64 channels (the keys) and 64 pixels (the queries).
 import { affine, flatten, pixelShuffle, softmax, turnPixels } from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
@@ -53,7 +53,7 @@ const matrixOf = (r: Reading, given: View): Matrix => {
   return { step: ordered(r, view, [...groups, inner]), hasChannelsFirst, inner: sizeOf(inner) }
 }
 
-/** The product of two values, each [..., rows, columns], as a view. */
+/** Returns the product of two values, each [..., rows, columns], as a view. */
 export const matrixProduct = (r: Reading, a: View, b: View): View => {
   const sizes = a.axes.slice(0, -2).map(sizeOf)
   const others = b.axes.slice(0, -2).map(sizeOf)
@@ -89,7 +89,7 @@ export const matrixProduct = (r: Reading, a: View, b: View): View => {
 const hasRowsOfChannels = (r: Reading, { step, axes }: View): boolean =>
   isRow(axes[axes.length - 1], r.shape(step)) && axes.slice(0, -1).every(areChannels)
 
-/** An equation with the letters a, b, … in order of appearance. */
+/** Returns an equation with the letters a, b, … in order of appearance. */
 const lettered = (equation: string): string => {
   const known: string[] = []
   return equation.replace(/[a-zA-Z]/g, (letter) => {
@@ -98,7 +98,7 @@ const lettered = (equation: string): string => {
   })
 }
 
-/** A product of two matrices [B, groups, channels, pixels] by an equation; undefined for other ones. */
+/** Returns the product of two matrices [B, groups, channels, pixels] by an equation, or undefined for other equations. */
 export const productByEquation = (r: Reading, equation: string, a: View, b: View): View | undefined => {
   const over = EQUATIONS.indexOf(lettered(equation))
   if (over < 0 || ![a, b].every((v) => v.axes.length === 4 && v.axes[0]!.length === 0 && hasRowsOfChannels(r, v)))
@@ -115,7 +115,7 @@ export const productByEquation = (r: Reading, equation: string, a: View, b: View
 
 const mixedShape = ([b, c]: Shape, [, , h, w]: Shape): Shape => [b, c, h, w]
 
-/** Scores of attention as a value, for nodes that the layer `attention` does not have. */
+/** Computes scores of attention as a value, for nodes that the layer `attention` cannot express. */
 export const scoresAsView = (r: Reading, { q, k, factor, bias, mask, soft, turned: areTurned }: Scores): View => {
   if (bias !== undefined || mask !== undefined)
     return refuse('it changes scores that have a bias or a mask; allowed: products, softmax and shares times values')
@@ -143,11 +143,11 @@ export const settleScores = (r: Reading, i: number): void => {
 const pixelsAlong = (dim: 'H' | 'W', size: number): Axis => joined([{ dim, stride: 1, size }])
 const same = (a: Axis, b: Axis): boolean => JSON.stringify(a) === JSON.stringify(b)
 
-/** The value with its channels cut into images of a side. */
+/** Returns the value with its channels as images of a given side. */
 const cutInto = (r: Reading, step: number, side: number): number =>
   r.once(`images of ${side}`, step, () => r.layer(pixelShuffle(side), r.layer(flatten(), step)))
 
-/** Replaces axes by others, each once; undefined if one of them is none of these. */
+/** Replaces each axis by its counterpart in a list. Returns undefined if an axis is not in the list. */
 const replaced = (axes: readonly Axis[], by: readonly (readonly [from: Axis, to: Axis])[]): readonly Axis[] | undefined => {
   const made = axes.map((axis) => (axis.length === 0 ? axis : by.find(([from]) => same(axis, from))?.[1]))
   return made.every((axis) => axis !== undefined) ? made : undefined
@@ -172,7 +172,7 @@ export const settleHeads = (r: Reading, i: number): boolean => {
   return true
 }
 
-/** The same back: keys are channels of a head, and queries pixels. Other views stay as they are. */
+/** The inverse: keys are channels of a head, and queries are pixels. Other views are returned unchanged. */
 const withKeysAsChannels = (r: Reading, view: View): View => {
   const [, heads, h, w] = r.shape(view.step)
   const side = Math.sqrt(w)
@@ -193,7 +193,7 @@ const withKeysAsChannels = (r: Reading, view: View): View => {
 
 // ---------------------------------------------------------------- softmax
 
-/** All elements of an image as channels of one pixel, and back. */
+/** Layers that make all elements of an image channels of one pixel, and the inverse. */
 const overAll = (r: Reading, view: View): View => {
   const [, , h, w] = r.shape(view.step)
   if (h !== w) return refuse(`it takes a softmax of all elements of an image of ${h}x${w}; allowed: as many rows as columns`)
@@ -201,7 +201,7 @@ const overAll = (r: Reading, view: View): View => {
   return { ...view, step: r.layer(pixelShuffle(h), whole), factor: 1 }
 }
 
-/** A softmax over an axis: channels of a group, all pixels, or all elements. */
+/** Applies a softmax over an axis: channels of a group, all pixels, or all elements. */
 const softView = (r: Reading, given: View, axis: number): View => {
   const view = withKeysAsChannels(r, given)
   const own = view.axes[axis]!
@@ -239,7 +239,7 @@ const softView = (r: Reading, given: View, axis: number): View => {
   return refuse('it takes a softmax over parts of pixels; allowed: channels of a group, all pixels, or all elements')
 }
 
-/** A softmax of a view, of its last axis or of another one; false for other values. Branches (takebranches.ts) are no last axis. */
+/** Imports a softmax of a view over any axis. Returns false for other values. Branches (takebranches.ts) are not a last axis. */
 export const softmaxOfView = (r: Reading, isOfLast: boolean): boolean => {
   const s = r.symbol(0)
   const view = s.tag === 'view' || s.tag === 'rows' ? viewOf(s, (step) => r.shape(step)) : undefined

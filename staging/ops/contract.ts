@@ -1,6 +1,6 @@
 // Products of matrices of two values, for each image and group of channels: a value is a matrix of channels and pixels. `over` names the axes that are
 // summed: 0 the channels of both, 1 the pixels of both, 2 the pixels of the first and the channels of the second. All scores of attention, and linear
-// attention, are such products. It tiles along B only. Worked example: over 0, one group, a and b of 3 channels: y has a channel for each pixel of a.
+// attention, are such products. It tiles along B only. Worked example, over 0, one group, a and b of 3 channels: y has a channel for each pixel of a.
 import { all, type AccessMap, type AttrsOf, type CallShapes, data, defineOp, type OperandDef, same, type Sizes } from './op'
 import { checked, expectRank, expectShape, legal } from './rules'
 
@@ -13,7 +13,7 @@ const value = (name: string): OperandDef<typeof fields> => data(name, perImage) 
 
 const pixelsOf = (s: Sizes): number => s[2]! * s[3]!
 
-/** The shape of a product; undefined if the two do not fit. */
+/** Returns the shape of a product, or undefined if the two values do not fit. */
 export const contracted = ({ over, groups }: Attrs, a: Sizes, b: Sizes): Sizes | undefined => {
   const inner = [a, b].map((s) => s[1]! / groups)
   if (a[0] !== b[0] || !inner.every(Number.isInteger)) return undefined
@@ -31,7 +31,7 @@ const fits = (a: Attrs, x: Sizes, z: Sizes) => [
       : undefined,
 ]
 
-/** Places of the summed axis of a group. */
+/** Returns the length of the summed axis of a group. */
 const summed = ({ over, groups }: Attrs, [a = [1, 1, 1, 1]]: CallShapes['ins']): number =>
   over === 0 ? a[1]! / groups : pixelsOf(a)
 const cost =
@@ -39,7 +39,7 @@ const cost =
   (a: Attrs, s: CallShapes): number =>
     (2 * products * s.ins.slice(0, 2).reduce((n, x) => n * (x ?? []).reduce((m, d) => m * d, 1), 1)) /
     (summed(a, s.ins) * a.groups * (s.ins[0]?.[0] ?? 1))
-/** As the CPU: one side of a product and blocks of rows of the others, for each thread. In the gradient, dy may be that side. */
+/** Scratch of the CPU kernel: for each thread, one side of a product and blocks of rows of the others. In the gradient, dy may be that side. */
 const scratch = ({ groups }: Attrs, { ins }: CallShapes): number => {
   const sides = ins.flatMap((v) => (v === undefined ? [] : [[v[1]! / groups, pixelsOf(v)] as const]))
   return 64 * 4 * (Math.max(...sides.map(([c, p]) => c * p)) + 2 * 64 * Math.max(...sides.flat()))

@@ -1,5 +1,5 @@
-// A table of distances from one of absolute distances: it is made once a step, before the forward pass, and attention reads it in place of a parameter.
-// Its gradient is the sum over the signs. Worked example, one row of three pixels: [a, b, c] becomes [c, b, a, b, c].
+// Expands a table of absolute distances to a table of signed distances. This runs once a step, before the forward pass; attention reads the result in
+// place of a parameter. Its gradient is the sum over the signs. Worked example, one row of three pixels: [a, b, c] becomes [c, b, a, b, c].
 import { defineOp, type AttrsOf, type OperandDef, type Sizes } from './op'
 import { checked, elements, expectRank, expectShape, firstOut, legal, perElement } from './rules'
 
@@ -8,7 +8,7 @@ const limits = { height: { least: 1 }, width: { least: 1 } } as const
 type Attrs = AttrsOf<typeof fields>
 const values = (name: string): OperandDef<typeof fields> => ({ name, role: 'whole' })
 
-/** The table's rows: all distances. */
+/** Returns the number of rows of the expanded table: all signed distances. */
 const distances = ({ height, width }: Attrs): number => (2 * height - 1) * (2 * width - 1)
 const fits = (a: Attrs, p: Sizes) => [
   expectRank('the parameter', p, 2),

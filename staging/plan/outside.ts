@@ -1,5 +1,5 @@
-// The pixels that calls of a masked network may leave out: those outside of the mask. In: a plan. Out: a mark for each call. Only a device whose
-// kernels leave pixels out uses the marks. Invariant: outside of the mask, the numbers are 0 anyway, or no result depends on them.
+// Marks calls of a masked network that may leave out the pixels outside of the mask. In: a plan. Out: a mark for each call. Only devices with kernels
+// that leave pixels out use the marks. Invariant: outside of the mask, the numbers are 0 in any case, or no result depends on them.
 // Worked example: conv2d writes y, multiply clears y outside of m, bn_stats reads the product. Nothing else reads y: conv2d may write 0 outside,
 // and bn_stats reads no pixel outside. Both hold for each tile, copy and recomputation, because they hold for the values.
 import { type Box, type Range, sameBox } from '../core/box'
@@ -8,7 +8,7 @@ import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph
 import { wholeShape } from '../graph/ranks'
 import type { Call, Plan, View } from './plan'
 
-/** `mask`: its number. `makes`: the call computes its blocks. `masked`: the operand whose pixels outside are left out. */
+/** The mark of a call: the number of the mask, true if the call computes its blocks, and the operand with the pixels to leave out. */
 export interface Mark {
   readonly mask: number
   readonly makes: boolean
@@ -21,7 +21,7 @@ export interface Mark {
 interface Rule {
   /** If these inputs are 0 at a pixel, the output is 0 there, or a sum does not change. */
   readonly zeros?: readonly number[]
-  /** A sum has no pixels: the input whose pixels it adds. */
+  /** For a sum over pixels: the input with these pixels. */
   readonly sums?: number
   /** A pixel of the output depends on this pixel of the inputs only. */
   readonly byPixel?: true
@@ -36,7 +36,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
 ])
 const PRODUCTS: ReadonlySet<string> = new Set(['multiply', 'multiply_bwd_data'])
 
-/** Masks at the size of their blocks and at other sizes, by value: the value of the blocks. A mask without other sizes is no mask, but a gate. */
+/** Returns the value of the blocks for each mask, at the size of the blocks and at other sizes. (A mask without other sizes is a gate.) */
 const masksIn = (g: Graph): ReadonlyMap<ValueId, ValueId> => {
   const isBlocks = ({ kind, attrs, outs }: Op): boolean =>
     kind === 'clamp' && attrs['low'] === 0 && attrs['high'] === 1 && g.values[outs[0]!]!.shape[1] === 1
@@ -45,19 +45,19 @@ const masksIn = (g: Graph): ReadonlyMap<ValueId, ValueId> => {
   return new Map(resized.flatMap(({ ins, outs }) => [[ins[0]!, ins[0]!] as const, [outs[0]!, ins[0]!] as const]))
 }
 
-/** A mask that all of these have, if there is one. */
+/** Returns the common mask of all operands, if there is one. */
 const common = (masks: readonly (ValueId | undefined)[]): ValueId | undefined =>
   masks.every((mask) => mask === masks[0]) ? masks[0] : undefined
 
 class Zeros {
   private readonly masks: ReadonlyMap<ValueId, ValueId>
-  /** By the value of the blocks: the operator that makes them. */
+  /** For each value of blocks the operator that computes it. */
   private readonly madeBy = new Map<ValueId, OpId>()
-  /** Values that are 0 outside of a mask: the value of its blocks. */
+  /** For each value that is 0 outside of a mask, the value of the blocks. */
   private readonly zero = new Map<ValueId, ValueId>()
-  /** The same, and values that no result depends on outside. */
+  /** The same, with values outside of a mask on which no result depends. */
   private readonly free = new Map<ValueId, ValueId>()
-  /** Values of `free` that all their calls write as 0 outside. */
+  /** Values of `free` for which all calls write 0 outside. */
   private readonly cleared = new Set<ValueId>()
 
   constructor(private readonly graph: Graph) {
@@ -90,7 +90,7 @@ class Zeros {
     return [...new Set(this.masks.values())]
   }
 
-  /** The mark of a call, with the value of the blocks. */
+  /** Returns the mark of a call, with the value of the blocks. */
   markOf(call: Call): (Omit<Mark, 'mask'> & { readonly blocks: ValueId }) | undefined {
     const [out] = call.outs
     if (out === undefined || this.masks.size === 0) return undefined
@@ -107,7 +107,7 @@ class Zeros {
     return mark && this.follows(op, mark.blocks) ? mark : undefined
   }
 
-  /** Returns true if the blocks of a mask are made before this operator runs. */
+  /** Returns true if the blocks of a mask are computed before this operator runs. */
   private follows({ id }: Op, blocks: ValueId): boolean {
     return this.madeBy.get(blocks)! < id
   }
@@ -120,7 +120,7 @@ class Zeros {
     return { blocks, makes: false, masked: call.ins.length, fills: !isZero }
   }
 
-  /** Kernels of f16 compute on copies. */
+  /** Returns true if a value is f16: its kernels compute on copies, which leave nothing out. */
   private isHalf(values: readonly ValueId[]): boolean {
     return values.some((v) => this.graph.values[v]!.dtype === 'f16')
   }
@@ -129,11 +129,11 @@ class Zeros {
     const isPlain = rule?.zeros === undefined || rule.zeros.length < 2 || op.ins.length === 2
     return isPlain && !this.isHalf([...op.ins, ...op.outs]) ? rule : undefined
   }
-  /** The mask that a product multiplies its first input by. */
+  /** Returns the mask that is the second factor of a product. */
   private factorOf({ kind, attrs, ins }: Op): ValueId | undefined {
     return PRODUCTS.has(kind) && attrs['over'] === 2 ? this.masks.get(ins[1]!) : undefined
   }
-  /** A rectifier's gradient is 0 where its value is: the mask of the value. */
+  /** Returns the mask of a rectifier's value: outside of it, the rectifier's gradient is 0. */
   private shutBy({ kind, attrs, ins }: Op): ValueId | undefined {
     return kind === 'relu_bwd' && attrs['slope'] === 0 ? this.zero.get(ins[0]!) : undefined
   }
@@ -153,7 +153,7 @@ class Zeros {
   }
 }
 
-/** The blocks of a mask that earlier calls have made, in the places of the whole mask. */
+/** The blocks of a mask that earlier calls have computed. */
 class Made {
   private readonly isMade: Uint8Array
   private readonly shape: readonly number[]
@@ -169,7 +169,7 @@ class Made {
   add(v: View): void {
     this.each(v, (from, to) => void this.isMade.fill(1, from, to))
   }
-  /** Returns true if the blocks of all pixels of a view are made. */
+  /** Returns true if the blocks of all pixels of a view are computed. */
   hold(v: View): boolean {
     let all = true
     this.each(v, (from, to) => {
@@ -195,7 +195,7 @@ class Made {
 
 const isSome = (box: Box): boolean => box.every(([from, to]) => to > from)
 
-/** The marks of a plan's calls. A mask whose blocks are made too late for one of its calls has none. */
+/** Returns the marks of a plan's calls. If a mask's blocks are computed too late for one of its calls, none of its calls has a mark. */
 export const marksOf = ({ graph, calls }: Plan): readonly (Mark | undefined)[] => {
   const zeros = new Zeros(graph)
   const { blocks } = zeros
