@@ -265,23 +265,26 @@ class Search {
   }
 }
 
-/** Reduces the wait for the step's input. Predictions run one step at a time, so no step loads the next one's input. */
-const startSooner = (search: Search, trains: boolean): void => {
-  for (const improver of trains ? [overlapping, arriving] : [arriving]) if (search.waits) search.improve(improver, 'auto')
+/** Reduces the waits at the start of the step. */
+const startSooner = (search: Search, improvers: readonly Improver[]): void => {
+  for (const improver of improvers) if (search.waits) search.improve(improver, 'auto')
 }
 
-/** Tries in-core first. If it fits, the search is skipped. Predictions only choose tiles. */
+/**
+ * Tries in-core first. If it fits, the search is skipped. Predictions only choose tiles, and run one step at a time: no step loads the next one's input.
+ */
 const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
+  const sooner = trains ? [overlapping, arriving] : [arriving]
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
   if (search.best) {
     search.isEnough = true
-    startSooner(search, trains)
+    startSooner(search, sooner)
     return inCore
   }
   search.run(trains ? 'auto' : 'tiled')
   if (!trains) for (const improver of planners['tiled']!.improvers!) search.improve(improver, 'auto')
-  startSooner(search, trains)
+  startSooner(search, sooner)
   return right(undefined)
 }
 
@@ -442,7 +445,10 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   // Finer tiles have more calls and need less memory, but move as many bytes.
   if (!state.best && !state.lack) state.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
   // These are last because they change the graph, which the other steps do not expect.
-  if (o.strategy === 'auto' && !o.method) for (const improver of [copying, laying]) state.improve(improver, 'auto')
+  if (o.strategy === 'auto' && !o.method) {
+    for (const improver of [copying, laying]) state.improve(improver, 'auto')
+    if (trains(graph)) startSooner(state, [overlapping])
+  }
   if (state.best) return right(state.best.plan)
   return left(state.lack ? tooLittle(state.lack, o) : infeasible(state.least, o, state.tooMany))
 }

@@ -23,7 +23,7 @@ export interface PlannedStays extends PageStays {
   readonly swapped: readonly boolean[]
   /** By gap. */
   readonly timing: readonly (Timing | undefined)[] | undefined
-  /** For a fed value that is loaded during the step before: the end of the step. */
+  /** For a value that is loaded during the step before: the end of the step. */
   readonly ahead: Point | undefined
 }
 
@@ -139,16 +139,17 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
     if (i < final) lastWrite = -1
     first = i + 1
   }
-  if (before) out.push(forNextStep(before, t.ahead!))
+  if (before) out.push(forNextStep(before, t.kind === 'home' ? previous! : before, t.ahead!))
 }
 
-/** The same pages, filled for the next step by the end of this one. */
-const forNextStep = (before: PlannedResidency, end: Point): PlannedResidency => ({
+/** The same pages, filled for the next step by the end of this one. A parameter is first updated by the last residency of the part. */
+const forNextStep = (before: PlannedResidency, previous: PlannedResidency, end: Point): PlannedResidency => ({
   ...before,
   first: end,
   last: end,
-  previous: before,
-  swapIn: 'source',
+  previous,
+  swapIn: before.stays.kind === 'home' ? 'tier' : 'source',
+  swapOut: false,
   ready: end,
   comes: end,
   acquire: end,
