@@ -263,8 +263,8 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
     const { phase, group, grid, ops: all, expands } = runs[i]!
     const ops: OpId[] = []
     for (let k = all.length - 1; k >= 0; k--) if (isRead(all[k]!)) ops.push(all[k]!)
-    if (ops.length === all.length) kept.push(runs[i]!)
-    else if (ops.length > 0) kept.push({ phase, group, grid, ops: ops.reverse(), expands })
+    if (ops.length === 0) continue
+    kept.push(ops.length === all.length ? runs[i]! : { phase, group, grid, ops: ops.reverse(), expands })
   }
   return kept.length === runs.length && kept.every((r, i) => r === runs[runs.length - 1 - i]) ? runs : kept.reverse()
 }
