@@ -27,6 +27,6 @@ export { type Bias, bias, type Position, position, type BiasOptions } from './sh
 export { type Softmax, softmax } from './softmax'
 export { type StochasticDepth, stochasticDepth } from './stochasticdepth'
 export { type TurnPixels, turnPixels } from './turnpixels'
-export { type Relu, relu, type Sigmoid, sigmoid, type Tanh, tanh, type Relu6, relu6, type HardSwish, hardSwish, type HardSigmoid, hardSigmoid, type Silu, silu, type Gelu, gelu, type GeluTanh, geluTanh, type Softplus, softplus, type Mish, mish } from './unary'
+export { type Relu, relu, type Sigmoid, sigmoid, type Tanh, tanh, type Relu6, relu6, type HardSwish, hardSwish, type HardSigmoid, hardSigmoid, type Silu, silu, type Gelu, gelu, type GeluTanh, geluTanh, type Softplus, softplus, type Mish, mish, type Reciprocal, reciprocal } from './unary'
 export { type Upsample, upsample, type UpsampleOptions } from './upsample'
 export { type WeightOptions } from './init'

@@ -27,7 +27,7 @@ import { biasRule, positionRule } from './shift'
 import { softmaxRule } from './softmax'
 import { stochasticDepthRule } from './stochasticdepth'
 import { turnPixelsRule } from './turnpixels'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule, geluTanhRule, softplusRule, mishRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule, geluTanhRule, softplusRule, mishRule, reciprocalRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -68,6 +68,7 @@ export const rules = {
   pixelUnshuffle: pixelUnshuffleRule,
   position: positionRule,
   prelu: preluRule,
+  reciprocal: reciprocalRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   relu6: relu6Rule,

@@ -34,6 +34,7 @@ const GROUPS: readonly Group[] = [
       'hardSigmoid',
       'sigmoid',
       'softplus',
+      'reciprocal',
       'tanh',
       'softmax',
       'clamp',

@@ -1,12 +1,12 @@
 // Imports products of matrices of computed values, and softmax over any of their axes. In: views of values. Out: views of named values with products
 // (`contracted`), or false for other nodes. Invariant: a matrix has the pixels and the channels of a group, of whole images. Worked example: the scores
 // of all pairs of 64 pixels are a value with 64 channels (the keys) and 64 pixels (the queries).
-import { affine, flatten, pixelShuffle, softmax, turnPixels } from '../../dsl'
+import { flatten, pixelShuffle, softmax, turnPixels } from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { contracted as contractedShape } from '../../staging/ops/contract'
-import { channelsOf, channelsOfAxis } from './channels'
-import { positive, type Reading, refuse, shortest } from './reading'
+import { channelsOf } from './channels'
+import { positive, type Reading, refuse } from './reading'
 import type { Axis, Scores, View } from './symbols'
 import { isRow, joined, meaningOf, sizeOf, viewOf } from './views'
 import { EQUATIONS } from './writeattention'
@@ -24,10 +24,7 @@ const groupAxes = (sizes: readonly number[], inner: number): readonly Axis[] =>
   sizes.map((size, i) => channels(inner * elementsOf(sizes.slice(i + 1)), size))
 
 /** A view's value with its channels in the order of these axes, and its factor applied. */
-const ordered = (r: Reading, { step, from, factor }: View, axes: readonly Axis[]): number => {
-  const own = channelsOfAxis(r, step, joined(axes.flat()), from)
-  return factor === 1 ? own : r.once(`times ${factor}`, own, () => r.layer(affine(shortest(factor)), own))
-}
+const ordered = (r: Reading, view: View, axes: readonly Axis[]): number => r.channelsOf(view, axes.flat())
 
 // ---------------------------------------------------------------- products
 

@@ -19,6 +19,7 @@ import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
+import { productOfViews, quotientOfViews } from './elements'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
 import { settleHeads } from './takematrices'
@@ -72,8 +73,9 @@ const affineBehind = (r: Reading, step: number, factor: number, shift: number): 
 
 /** The number that is the other input of a sum, with its sign. */
 const shifted = (r: Reading, data: number, sign: 1 | -1): void => {
-  const { step, form } = r.data(data)
   const constant = r.constant(1 - data)
+  if (r.settled(data).tag === 'view') return r.makes(affine(1, shortest(sign * constant)), data)
+  const { step, form } = r.data(data)
   r.is({ tag: 'data', step: affineBehind(r, step, 1, sign * constant), form })
 }
 
@@ -116,6 +118,7 @@ export const quotient = (r: Reading): unknown => {
   if (normRatio(r) || dividedMeans(r)) return undefined
   const divisor = r.scalar(1)
   if (divisor !== undefined && divisor !== 0 && scaledScores(r, 0, 1 / divisor)) return undefined
+  if (divisor === undefined && quotientOfViews(r)) return undefined
   if (r.symbol(0).tag !== 'data' || divisor === undefined || divisor === 0) return r.odd('it is not a part of a known function')
   multiplied(r, 0, 1 / r.constant(1))
 }
@@ -176,6 +179,7 @@ export const sum = (r: Reading): unknown => {
     [b, a, 1],
   ] as const) {
     if (constant.tag === 'sizes' && data.tag === 'data') return shifted(r, at, 1)
+    if (constant.tag === 'weight' && data.tag === 'view' && r.scalar(1 - at) !== undefined) return shifted(r, at, 1)
     if (constant.tag === 'weight') return data.tag === 'data' ? addWeight(r, at, constant.weight) : r.odd('it adds a constant')
   }
   sumOfMany(r)
@@ -318,6 +322,7 @@ export const product = (r: Reading): unknown => {
         a.tag === 'sizes' ? 1 : 0,
         r.scalar(a.tag === 'sizes' ? 0 : 1) ?? refuse('it multiplies by several sizes'),
       )
+    if (productOfViews(r)) return undefined
     const [x, y] = aligned(r, [r.data(0), r.data(1)]) as [Value, Value]
     const own = gated(r, x.step, y.step) ?? gated(r, y.step, x.step)
     if (own !== undefined) return r.is({ tag: 'data', step: own, form: x.form })

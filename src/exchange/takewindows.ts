@@ -21,6 +21,7 @@ import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
 import { positive, type Reading, refuse } from './reading'
+import { paddedView } from './elements'
 import { meanOfPowers } from './takepowers'
 import { channelConvolution } from './taketokens'
 import type { Weight } from './symbols'
@@ -265,6 +266,10 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
 export const padding = (r: Reading): unknown => {
   const pads = r.ints('pads') ?? r.numbers(1)?.map(Number) ?? refuse('its pads are computed')
   if (pads.every((n) => n === 0)) return r.is(r.symbol(0))
+  const rank = pads.length / 2
+  const isPlain = r.text('mode', 'constant') === 'constant' && !r.has(3)
+  if (isPlain && paddedView(r, pads.slice(0, rank), pads.slice(rank), r.has(2) ? (r.scalar(2) ?? 0) : r.float('value', 0)))
+    return undefined
   const from = r.image(0)
   const axes = r.has(3) ? positive((r.numbers(3) ?? []).map(Number), 4) : [0, 1, 2, 3]
   const all = Array<number>(8).fill(0)

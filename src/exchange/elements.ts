@@ -1,0 +1,105 @@
+// Views computed element by element: activations, products with repetition, channels beside those of each group. In: views of values. Out: views of new
+// values. Invariant: a compact view has all channels of its value, and no factor. Worked example: the first 16 of 17 channels of each of 8 heads are 8
+// slices, joined to 128 channels.
+import { affine, globalAvgPool, reciprocal } from '../../dsl'
+import type { Shape } from '../../dsl/net'
+import { elementsOf } from '../../staging/core/box'
+import { channelAtoms, channelsOf, renumbered } from './channels'
+import { type Reading, refuse } from './reading'
+import type { Atom, Axis, Meaning, View } from './symbols'
+import { meaningOf, sizeOf, viewOf } from './views'
+
+const isChannel = ({ dim }: Atom): boolean => dim === 'C'
+
+/** A number as the only channel of a value's pixels. */
+const numberOf = (r: Reading, step: number, n: number): number =>
+  r.once(`the number ${n}`, step, () => r.layer(affine(0, n), channelsOf(r, step, 0, 1)))
+
+/** Places before and behind an axis of channels, filled with a number. */
+const paddedChannels = (r: Reading, view: View, axis: number, [low, high]: readonly [number, number], n: number): View => {
+  const own = view.axes[axis]!
+  if (!own.every(isChannel)) return refuse('it pads pixels of a reshaped value; allowed: channels')
+  const groups = channelAtoms(view.axes.filter((_, i) => i !== axis))
+  const [count, width] = [elementsOf(groups.map((a) => a.size)), sizeOf(own)]
+  const step = r.channelsOf(view, [...groups, ...own])
+  const number = numberOf(r, step, n)
+  const filled = (places: number): readonly number[] => Array<number>(places).fill(number)
+  const parts = Array.from({ length: count }, (_, i) => [
+    ...filled(low),
+    channelsOf(r, step, i * width, width),
+    ...filled(high),
+  ]).flat()
+  const [b, , h, w] = r.shape(step)
+  const all = low + width + high
+  const axes = renumbered(view.axes, groups, all).map((a, i): Axis => (i === axis ? [{ dim: 'C', stride: 1, size: all }] : a))
+  return { step: r.joined(parts, () => [b, count * all, h, w]), axes, from: 0, factor: 1 }
+}
+
+// ---------------------------------------------------------------- products
+
+/** Each channel `times` in a row: a product of ones, one matrix for each channel. */
+const repeated = (r: Reading, step: number, times: number, like: number): number => {
+  const [b, c, h, w] = r.shape(step)
+  const ones = r.once('ones', like, () => r.layer(affine(0, 1), r.layer(globalAvgPool(), like)))
+  const shape: Shape = [b, c * times, h, w]
+  return r.paired('contracted', [ones, step], { over: 'mixed', ...(c === 1 ? {} : { groups: c }) }, shape)
+}
+
+/** The parts of an axis; a place of size 1 has none. */
+const fits = (own: Axis, other: Axis): boolean =>
+  other.length === 0 ||
+  (own.length === other.length && own.every((a, i) => a.dim === other[i]!.dim && a.size === other[i]!.size && (isChannel(a) || a.stride === other[i]!.stride)))
+
+/** Elements of `a` times those of `b`, which is repeated along its axes of size 1. Undefined if it is not so. */
+const productWith = (r: Reading, a: View, b: View): View | undefined => {
+  const missing = a.axes.length - b.axes.length
+  const others: readonly Axis[] = [...Array<Axis>(Math.max(0, missing)).fill([]), ...b.axes]
+  if (missing < 0 || !a.axes.every((axis, i) => fits(axis, others[i]!))) return undefined
+  const whole = r.compact(a)
+  // Atoms of the whole in the order of its channels, each with its counterpart.
+  const pairs = whole.axes.flatMap((axis, i) => axis.map((atom, n) => [atom, others[i]![n]] as const))
+  const order = pairs.filter(([atom]) => isChannel(atom)).sort(([x], [y]) => y.stride - x.stride)
+  const held = order.flatMap(([, other]) => other ?? [])
+  const innermost = order.findIndex(([, other]) => other === undefined)
+  if (innermost >= 0 && order.slice(innermost).some(([, other]) => other !== undefined)) return undefined
+  const factor = r.channelsOf({ ...b, axes: others }, held)
+  const arePixels = pairs.some(([atom, other]) => !isChannel(atom) && other === undefined)
+  if (arePixels && pairs.some(([atom, other]) => !isChannel(atom) && other !== undefined)) return undefined
+  const times = innermost < 0 || held.length === 0 ? 1 : elementsOf(order.slice(innermost).map(([atom]) => atom.size))
+  const full = times === 1 ? factor : repeated(r, factor, times, whole.step)
+  return { ...whole, step: r.meeting('product', [whole.step, full], r.shape(whole.step)) }
+}
+
+const viewAt = (r: Reading, i: number): View | undefined => viewOf(r.settled(i), (step) => r.shape(step))
+const put = (r: Reading, view: View): true => {
+  r.is(meaningOf(view, r.shape(view.step)))
+  return true
+}
+
+/** Imports a padding of channels of a view with a number. Returns false for other inputs. */
+export const paddedView = (r: Reading, lows: readonly number[], highs: readonly number[], n: number): boolean => {
+  const s = r.settled(0)
+  if (s.tag !== 'view') return false
+  const [axis, ...more] = s.view.axes.flatMap((_, i) => (lows[i] === 0 && highs[i] === 0 ? [] : [i]))
+  if (axis === undefined || more.length > 0 || lows.length !== s.view.axes.length || lows[axis]! < 0 || highs[axis]! < 0)
+    return refuse('it pads several axes of a reshaped value, or crops it; allowed: channels')
+  return put(r, paddedChannels(r, s.view, axis, [lows[axis]!, highs[axis]!], n))
+}
+
+/** Returns true if an input is a view that is no plain value. */
+const isView = (s: Meaning): boolean => s.tag === 'view'
+
+/** Imports a product of two computed values, at least one of them a view. Returns false for other inputs. */
+export const productOfViews = (r: Reading): boolean => {
+  if (!isView(r.settled(0)) && !isView(r.settled(1))) return false
+  const [a, b] = [viewAt(r, 0), viewAt(r, 1)]
+  const made = a && b && (productWith(r, a, b) ?? productWith(r, b, a))
+  return made !== undefined && put(r, made)
+}
+
+/** Imports a quotient of two computed values as a product with a reciprocal. Returns false for other inputs. */
+export const quotientOfViews = (r: Reading): boolean => {
+  const [a, b] = [viewAt(r, 0), viewAt(r, 1)]
+  const made = a && b && productWith(r, a, r.elementwise(b, reciprocal()))
+  return made !== undefined && put(r, made)
+}
