@@ -12,7 +12,7 @@ import { flattenRule } from './flatten'
 import { fromBytesRule } from './frombytes'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
-import { layerNormRule, rmsNormRule } from './layernorm'
+import { layerNormRule, unitNormRule, rmsNormRule } from './layernorm'
 import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
@@ -23,6 +23,7 @@ import { preluRule } from './prelu'
 import { globalMaxPoolRule, generalizedMeanPoolRule, gatedAttentionPoolRule } from './reducers'
 import { reflectionPad2dRule } from './reflectionpad'
 import { globalResponseNormRule } from './response'
+import { rotaryRule } from './rotary'
 import { biasRule, positionRule } from './shift'
 import { softmaxRule } from './softmax'
 import { stochasticDepthRule } from './stochasticdepth'
@@ -73,6 +74,7 @@ export const rules = {
   relu: reluRule,
   relu6: relu6Rule,
   rmsNorm: rmsNormRule,
+  rotary: rotaryRule,
   sigmoid: sigmoidRule,
   silu: siluRule,
   sliceChannels: sliceChannelsRule,
@@ -81,5 +83,6 @@ export const rules = {
   stochasticDepth: stochasticDepthRule,
   tanh: tanhRule,
   turnPixels: turnPixelsRule,
+  unitNorm: unitNormRule,
   upsample: upsampleRule,
 }
