@@ -164,7 +164,10 @@ const inlined = (node: t.TypeOf<typeof nodeCodec>): Graph | undefined => {
   const [taken, made] = [inputs.flatMap(namesIn), outputs.flatMap(namesIn)]
   if (given.length !== taken.length || results.length !== made.length || made.some((name) => taken.includes(name)))
     return undefined
-  const names = new Map([...taken.map((name, i) => [name, given[i]!] as const), ...made.map((name, i) => [name, results[i]!] as const)])
+  const names = new Map([
+    ...taken.map((name, i) => [name, given[i]!] as const),
+    ...made.map((name, i) => [name, results[i]!] as const),
+  ])
   const nameOf = (name: string): string => names.get(name) ?? `${results[0]}:${name}`
   return flat({
     nodes: nodes.map((n) => ({

@@ -215,12 +215,16 @@ export class Reading {
   private tokens(s: Extract<Meaning, { tag: 'band' }>): Meaning {
     const { step, from, count, form } = s
     if (this.shape(step)[2] !== 1 || s.dim !== 'W') return s
-    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
-    const part = this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
+    const part = this.partOfRow(step, from, count)
     const axes = axesOfForm(form, this.shape(step)).map((a) =>
       a.map((atom) => (atom.dim === 'W' ? { ...atom, size: count } : atom)),
     )
     return meaningOf({ step: part, axes: axes.map(joined), from: 0, factor: 1 }, this.shape(part))
+  }
+  /** Neighbouring pixels of one row. */
+  partOfRow(step: number, from: number, count: number): number {
+    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
+    return this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
   }
   /** The layer `fromBytes` for all that reads these numbers. */
   numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {
@@ -356,10 +360,11 @@ export class Reading {
     const s = OF_ELEMENTS.includes(layer.kind) ? this.settled(i) : undefined
     if (s?.tag === 'view') {
       const made = this.elementwise(s.view, layer)
-      return this.is(meaningOf(made, this.shape(made.step)))
+      this.is(meaningOf(made, this.shape(made.step)))
+    } else {
+      const { step, form } = this.data(i)
+      this.is({ tag: 'data', step: this.layer(layer, step), form })
     }
-    const { step, form } = this.data(i)
-    this.is({ tag: 'data', step: this.layer(layer, step), form })
   }
 
   // -------------------------------------------------------------- views

@@ -1,7 +1,7 @@
 // Reshaping, transposing, joining, and computed sizes, from ONNX nodes. In: the current node. Out: the same value in another form, or sizes.
 // Invariant: a node with another result than a layer's is refused.
 import * as E from 'fp-ts/Either'
-import { channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
+import { affine, channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
@@ -14,7 +14,8 @@ import { joinBands } from './takerolls'
 import { aligned, joinTokens } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
-import { gatherView, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
+import { exchangedPairs, reshapedPairs } from './takerotary'
+import { gatherView, joinViews, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
 import { axesOfForm, isLast, meaningOf, sizeOf } from './views'
 
 export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
@@ -87,6 +88,7 @@ const ungrouped = (r: Reading, { step, groups, shuffled }: Extract<Meaning, { ta
 }
 
 export const reshape = (r: Reading): unknown => {
+  if (reshapedPairs(r)) return undefined
   const s = r.symbol(0)
   if (s.tag === 'weight') {
     const to = r.numbers(1) ?? refuse('its shape is computed')
@@ -197,11 +199,20 @@ const restacked = (r: Reading, stacks: readonly Extract<Meaning, { tag: 'stack' 
 const isEmpty = (s: Meaning): boolean =>
   (s.tag === 'weight' && s.weight.dims.includes(0)) || (s.tag === 'array' && s.array.dims.includes(0))
 
+/** Vectors of weights as one: a bias of several parts. */
+const joinedWeights = (r: Reading, symbols: readonly Meaning[]): boolean => {
+  const weights = symbols.flatMap((s) => (s.tag === 'weight' && s.weight.dims.length === 1 ? [s.weight] : []))
+  if (weights.length < 2 || weights.length !== symbols.length) return false
+  r.is({ tag: 'weights', weights })
+  return true
+}
+
 export const join = (r: Reading): unknown => {
   const places = Array.from({ length: r.inputs }, (_, i) => i).filter((i) => !isEmpty(r.symbol(i)))
   const symbols = places.map((i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
+  if (joinedWeights(r, symbols) || exchangedPairs(r, symbols) || joinViews(r, symbols)) return undefined
   if (stackedBranches(r, symbols) || joinBands(r, symbols)) return undefined
   // Tokens without the class token are a value of their own.
   if (
@@ -234,6 +245,11 @@ export const join = (r: Reading): unknown => {
 export const stackSum = (r: Reading): unknown => {
   if (branchSum(r)) return undefined
   const s = r.symbol(0)
+  if (s.tag === 'data' && isLast(s.form)) {
+    const [, , h, w] = r.shape(s.step)
+    const pooled = averaged(r)
+    return r.is({ ...pooled, step: r.layer(affine(h * w), pooled.step) })
+  }
   if (s.tag !== 'stack' || axesOf(r)?.join() !== '0' || r.int('keepdims', 1) !== 0)
     return refuse('allowed: the sum along the first dimension of stacked images')
   summed(
@@ -244,6 +260,11 @@ export const stackSum = (r: Reading): unknown => {
 
 export const globalAverage = (r: Reading): void => {
   if (meanNorm(r) || averagedWindows(r)) return
+  r.is(averaged(r))
+}
+
+/** The mean over all pixels. */
+const averaged = (r: Reading): Extract<Meaning, { readonly tag: 'data' }> => {
   const { step, form } = r.data(0)
   const all = axesOfForm(form, r.shape(step))
   const axes = positive(axesOf(r) ?? refuse('its axes are computed'), all.length)
@@ -252,7 +273,8 @@ export const globalAverage = (r: Reading): void => {
   if (form === 'flat' || !isOfPixels) refuse(`it reduces axes ${axes.join()}; allowed: height and width`)
   const pooled = r.layer(globalAvgPool(), step)
   const left = all.flatMap((a, i) => (i === channels ? [a] : r.int('keepdims', 1) === 1 || !axes.includes(i) ? [[]] : []))
-  r.is(meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled)))
+  const made = meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled))
+  return made.tag === 'data' ? made : refuse('it reduces a value of another arrangement; allowed: all pixels')
 }
 
 export const constant = (r: Reading): unknown => {

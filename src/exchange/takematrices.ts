@@ -50,6 +50,14 @@ const matrixOf = (r: Reading, given: View): Matrix => {
   return { step: ordered(r, view, [...groups, inner]), hasChannelsFirst, inner: sizeOf(inner) }
 }
 
+/** Returns true for products over pixels, and values computed from one: their pixels are channels of a head. */
+const hasChannelsAsPixels = (r: Reading, step: number): boolean => {
+  const { kind, options, layer, ins } = r.steps[step]!
+  if (kind === 'contracted') return (options as { readonly over?: string }).over === 'pixels'
+  const [before] = ins
+  return before !== undefined && layer?.kind !== 'turnPixels' && layer?.kind !== 'flatten' && hasChannelsAsPixels(r, before)
+}
+
 /** Returns the product of two values, each [..., rows, columns], as a view. */
 export const matrixProduct = (r: Reading, a: View, b: View): View => {
   const sizes = a.axes.slice(0, -2).map(sizeOf)
@@ -71,9 +79,10 @@ export const matrixProduct = (r: Reading, a: View, b: View): View => {
     return { step, axes: [...groupAxes(sizes, channelCount), ...(areRows ? [own, pixels] : [pixels, own])], from: 0, factor: 1 }
   }
   if (!left.hasChannelsFirst && right.hasChannelsFirst) {
-    // The value of more pixels keeps them. Keys become channels, for a softmax over them.
+    // Pixels of an image stay pixels. Two images: the value of more pixels keeps them. Keys become channels, for a softmax over them.
     const [rows, columns] = [x[2] * x[3], y[2] * y[3]]
-    return rows < columns
+    const [isX, isY] = [left, right].map(({ step }) => hasChannelsAsPixels(r, step))
+    return (isX === isY ? rows < columns : isX)
       ? result(contracted('channels', left, right, [x[0], groups * rows, y[2], y[3]]), rows, true)
       : result(contracted('channels', right, left, [x[0], groups * columns, x[2], x[3]]), columns, false)
   }

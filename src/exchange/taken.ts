@@ -40,7 +40,8 @@ import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortes
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
-import { einsum, gatheredTable, scoreSizes, softScores } from './takeattention'
+import { einsum, gatheredTable, scaledScores, scoreSizes, softScores } from './takeattention'
+import { lengths, sameLengths } from './elements'
 import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
@@ -96,6 +97,7 @@ const renamed = (r: Reading): unknown => {
 const clipped = (r: Reading): unknown => {
   const bound = (name: string, i: number): number | undefined => (r.has(i) ? r.scalar(i) : r.attribute(name)?.f)
   const [low, high] = [bound('min', 1), bound('max', 2)]
+  if (low !== undefined && low > 0 && low <= 1e-6 && high === undefined && sameLengths(r)) return undefined
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
@@ -170,6 +172,8 @@ const choosesSoftplus = (r: Reading): boolean => {
 const expanded = (r: Reading): unknown => {
   const s = r.symbol(0)
   if (s.tag === 'weight') return r.is(s)
+  if (sameLengths(r)) return undefined
+  if (r.numbers(1)?.every((n) => n === 1)) return r.is(s)
   const { step, form } = r.data(0)
   const [, , h, w] = r.shape(step)
   if (form === 'image' && h * w === 1) return r.is(s)
@@ -241,13 +245,13 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   MatMul: matMul,
   MaxPool: (r) => pooling(r, 'max'),
   Mish: (r) => r.makes(mish()),
-  Neg: (r) => r.makes(affine(-1)),
+  Neg: (r) => scaledScores(r, 0, -1) || r.makes(affine(-1)),
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   PRelu: sloped,
   Pad: padding,
   Pow: power,
   RMSNormalization: rmsNormalization,
-  ReduceL2: norms,
+  ReduceL2: (r) => lengths(r) || norms(r),
   ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
   ReduceSum: stackSum,
   Reciprocal: (r) => r.makes(reciprocal()),
@@ -279,6 +283,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Sub: (r) => ofBytes(r, 'Sub') || difference(r),
   Sum: sumOfMany,
   Tanh: (r) => r.makes(tanh()),
+  Tile: (r) => (r.numbers(1)?.every((n) => n === 1) ? alias(r) : refuse('it repeats a value; allowed: constants')),
   Transpose: transpose,
   Unsqueeze: unsqueeze,
   Where: (r) =>

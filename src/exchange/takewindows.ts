@@ -23,8 +23,10 @@ import { windowOutput } from '../../staging/ops/rules'
 import { positive, type Reading, refuse } from './reading'
 import { paddedView } from './elements'
 import { meanOfPowers } from './takepowers'
+import { imageOfPlaces } from './takerotary'
 import { channelConvolution } from './taketokens'
-import type { Weight } from './symbols'
+import { type Constants, numbersOf } from './read'
+import type { Meaning, Weight } from './symbols'
 
 const pair = (ns: readonly number[] | undefined, usual: number): readonly [number, number] => {
   if (ns === undefined) return [usual, usual]
@@ -81,9 +83,17 @@ const isAbove = (r: Reading, step: number): boolean => {
   return isKept && ins.every((i) => isAbove(r, i))
 }
 
+/** The numbers of a constant that is no weight of a module. */
+const constantsOf = (s: Meaning): Constants | undefined => {
+  const numbers = s.tag === 'weight' && !s.weight.tensor.name.includes('.') ? numbersOf(s.weight.tensor) : undefined
+  return numbers && s.tag === 'weight' ? { dims: s.weight.dims, numbers: Float64Array.from(numbers), real: true } : undefined
+}
+
 /** The image, or one with zeros around it, and the zeros. `isMost`: before a max pool, which has −∞ around it. */
 const paddedInput = (r: Reading, isMost = false): { readonly from: number; readonly around: Sides } => {
   const s = r.symbol(0)
+  const constants = s.tag === 'array' ? s.array : constantsOf(s)
+  if (constants !== undefined) return { from: imageOfPlaces(r, constants), around: [0, 0, 0, 0] }
   if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
   if (s.isLeast && !isMost) refuse('its input is padded with −∞; allowed: zeros')
   return { from: s.step, around: s.sides }
