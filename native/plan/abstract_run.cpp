@@ -84,6 +84,7 @@ class AbstractRun {
   std::vector<Event> events_;
   std::map<uint64_t, TierSlot> tier_;      // what this step wrote to the lower tier, by first byte
   std::map<uint64_t, Home> homes_;         // by first byte
+  std::vector<uint32_t> for_next_;         // transfers from homes for the next step
   std::vector<bool> from_home_, unsaved_;  // of each residency: its bytes have a home; they changed since they were copied there
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> handed_;  // bytes of outputs that the sink has: by binding and first byte, the last
   uint64_t pages_ = 0, peak_ = 0;
@@ -209,6 +210,10 @@ Status AbstractRun::write_tier(const TransferRecord& t, uint32_t event) {
     if (r.with_tier() && r.far_offset < hi && lo < r.far_offset + r.bytes)
       return refuse("transfer ", c.transfer, " is still reading these tier bytes");
   }
+  for (const uint32_t n : for_next_) {
+    const TransferRecord& r = tape_.transfers[n];
+    if (r.far_offset < hi && lo < r.far_offset + r.bytes) return refuse("transfer ", n, " has read these tier bytes for the next step");
+  }
   auto it = tier_.lower_bound(lo);
   if (it != tier_.begin() && std::prev(it)->second.hi > lo) {
     --it;
@@ -294,13 +299,14 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   if (out && t.from_source()) return refuse("transfer ", transfer, " comes from the data source");
   if (!out && t.to_sink()) return refuse("transfer ", transfer, " goes to the sink");
   if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
-  if (tape_.residencies[t.residency].ahead() && (out || !t.from_source() || !filled_[t.residency]))
-    return refuse("transfer ", transfer, ": residency ", t.residency,
-                  " begins the step, and is only filled from the data source for the next");
+  const bool ahead = tape_.residencies[t.residency].ahead();
+  if (ahead && (out ? filled_[t.residency] || !t.with_tier() : !filled_[t.residency]))
+    return refuse("transfer ", transfer, ": residency ", t.residency, " begins the step, and is only filled for the next");
   if (t.with_tier()) {
     const Result<bool> home = homewards(t);
     if (!home.ok()) return within(home.status(), "transfer ", transfer, ": ");
-    if (!home.value() && from_home_[t.residency]) return refuse("transfer ", transfer, ": residency ", t.residency, " has another home");
+    if (!home.value() && (ahead || from_home_[t.residency]))
+      return refuse("transfer ", transfer, ": residency ", t.residency, " has another home");
     from_home_[t.residency] = home.value();
     unsaved_[t.residency] = false;
   }
@@ -310,6 +316,7 @@ Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
     if (Status s = write_tier(t, event); !s.ok()) return s;
   } else if (t.with_tier()) {
     if (Status s = read_tier(t); !s.ok()) return s;
+    if (ahead) for_next_.push_back(transfer);
   }
   loaded_[t.residency] = filled_[t.residency];
   events_[event] = {.issued = true, .out = out};
@@ -389,6 +396,8 @@ Status AbstractRun::finish() const {
 Status AbstractRun::run() {
   events_.resize(tape_.events);
   if (Status s = settle_homes(); !s.ok()) return s;
+  for (const TransferRecord& t : tape_.transfers)
+    if (t.with_tier() && tape_.is_ahead(t)) from_home_[t.residency] = true;
   for (uint32_t r = 0; r < tape_.residencies.size(); r++)
     if (tape_.residencies[r].for_ever() || tape_.residencies[r].ahead())
       if (Status s = acquire(r); !s.ok()) return within(s, "residency ", r, " at the start of the step: ");

@@ -31,7 +31,8 @@ Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& devic
   }
   if (reads_by_parts(tape) && f->bytes_ > MOST_PARTS_BYTES) f->bytes_ = 0;
   if (!f->feeds()) return f;
-  const bool ahead = std::any_of(tape.transfers.begin(), tape.transfers.end(), [&](const TransferRecord& t) { return tape.is_ahead(t); });
+  const bool ahead = std::any_of(tape.transfers.begin(), tape.transfers.end(),
+                                 [&](const TransferRecord& t) { return t.from_source() && tape.is_ahead(t); });
   f->buffers_.resize(ahead ? 3 : 2);
   f->held_.resize(f->buffers_.size());
   for (std::byte*& buffer : f->buffers_) {

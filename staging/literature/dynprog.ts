@@ -9,11 +9,11 @@ import type { Link } from '../graph/machine'
 import type { Point } from '../plan/plan'
 import type { Planner, Refiner } from '../schedule/candidate'
 import { inCoreRows } from '../schedule/incore'
-import type { Layout } from '../schedule/layout'
+import { cutInto, type Layout } from '../schedule/layout'
 import { chooseSwaps, type SwapChain } from './swapdp'
 import { type Activation, activationsOf, always, swapping, turningPoint } from '../schedule/activations'
 import { overSharedPages } from '../schedule/sharing'
-import { cutInto, leastSwapping, occupancy } from '../schedule/stays'
+import { leastSwapping, occupancy } from '../schedule/stays'
 
 export interface DynprogOptions {
   /** An activation above this share of all is cut into parts, which leave by themselves. */
@@ -134,7 +134,7 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
 /** The same step, with no swapped part above this share of all activations. */
 export const inParts = (l: Layout, share: number): Layout => {
   const most = Math.ceil(activationsOf(l).reduce((n, a) => n + a.pages, 0) * share)
-  return most > 0 ? { ...l, planned: cutInto(l.planned, most) } : l
+  return most > 0 ? cutInto(l, most) : l
 }
 
 export const dynprog =

@@ -10,7 +10,7 @@ import { pagesFor, pagesIn } from '../core/bytes'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
-import { isMovable, type Placement } from './place'
+import { isMovable, type Placement, type StorageKind } from './place'
 
 /** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
 export interface Stay {
@@ -25,6 +25,24 @@ export interface PageStays {
   readonly from: number
   readonly to: number
   readonly stays: readonly Stay[]
+}
+
+/** The first pages of the parts of a storage. The first part begins at 0. */
+type Starts = readonly number[]
+
+/** Adjacent parts of a storage with the same stays, from the first page of the first part. A step has many parts and few of these. */
+export interface AlikeParts extends PageStays {
+  /** The first pages of all parts of the storage. */
+  readonly starts: Starts
+  /** The indices in `starts` of the first part and of the part behind the last. */
+  readonly first: number
+  readonly next: number
+  readonly kind: StorageKind
+}
+
+/** Calls `look` with the pages and the index of each of these parts. */
+export const eachPart = (p: AlikeParts, look: (from: number, to: number, index: number) => void): void => {
+  for (let k = p.first; k < p.next; k++) look(p.starts[k]!, k + 1 < p.next ? p.starts[k + 1]! : p.to, k)
 }
 
 /** A stay lasts through its segment, from the first touch to the last, or ends at a call without a touch. */
@@ -57,9 +75,6 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-/** The first pages of the parts of a storage. The first part begins at 0. */
-type Starts = readonly number[]
-
 const UNCUT: Starts = [0]
 
 /**
@@ -68,10 +83,12 @@ const UNCUT: Starts = [0]
 const cutAt = (pages: number, seams: readonly number[], most: number): Starts => {
   if (seams.length === 0 && most >= pages) return UNCUT
   const edges = [...new Set([0, ...seams.filter((s) => s > 0 && s < pages)])].sort((a, b) => a - b)
-  return edges.flatMap((from, i) => {
-    const length = (edges[i + 1] ?? pages) - from
-    return most >= length ? [from] : Array.from({ length: Math.ceil(length / most) }, (_, k) => from + k * most)
+  const starts: number[] = []
+  edges.forEach((from, i) => {
+    const end = edges[i + 1] ?? pages
+    for (let start = from; start < end; start += most) starts.push(start)
   })
+  return starts
 }
 
 /** Returns the index of the last of these rising numbers that is not above `n`. The first must not be above `n`. */
@@ -121,7 +138,10 @@ class Histories {
     const k = lastUpTo(this.from, part)
     if (this.from[k] === part) return k
     this.from.splice(k + 1, 0, part)
-    const own = mapped(this.stays[k]!, (stay) => ({ ...stay }))
+    // Only the last stay grows, so both histories share the earlier ones.
+    const own = this.stays[k]!.slice()
+    const last = own.pop()
+    if (last) own.push({ ...last })
     this.stays.splice(k + 1, 0, own)
     return k + 1
   }
@@ -138,14 +158,15 @@ class Histories {
   }
 
   /** Adds the stays of all touched parts to `out`; with `forEver`, of all parts. */
-  parts(storage: number, end: number, forEver: readonly Stay[] | undefined, out: PageStays[]): void {
+  parts(storage: number, end: number, kind: StorageKind, forEver: readonly Stay[] | undefined, out: AlikeParts[]): void {
     const { starts, from } = this
     for (let k = 0; k < from.length; k++) {
       const stays = forEver ?? this.stays[k]!
       if (stays.length === 0) continue
+      const first = from[k]!
       const next = k + 1 < from.length ? from[k + 1]! : starts.length
-      for (let part = from[k]!; part < next; part++)
-        out.push({ storage, from: starts[part]!, to: part + 1 < starts.length ? starts[part + 1]! : end, stays })
+      const to = next < starts.length ? starts[next]! : end
+      out.push({ storage, from: starts[first]!, to, stays, starts, first, next, kind })
     }
   }
 }
@@ -205,7 +226,7 @@ export const touches = (
   at: Placement,
   rule: StayRule = 'segment',
   cut: Parts = 'usual',
-): readonly PageStays[] => {
+): readonly AlikeParts[] => {
   const tiled = tiledStorages(segments, calls, at)
   const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS, cut)
   const histories = mapped(parts, (starts) => new Histories(starts, rule))
@@ -244,10 +265,11 @@ export const touches = (
     }
   }
   const forEver: readonly Stay[] = [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }]
-  const out: PageStays[] = []
+  const out: AlikeParts[] = []
   for (const s of at.storages) {
     const end = Math.max(1, pagesFor(s.bytes))
-    histories[s.id]!.parts(s.id, end, at.kinds[s.id] === 'persistent' ? forEver : undefined, out)
+    const kind = at.kinds[s.id]!
+    histories[s.id]!.parts(s.id, end, kind, kind === 'persistent' ? forEver : undefined, out)
   }
   return out
 }

@@ -171,7 +171,7 @@ export const residencyCodec = record(
  *           the bytes are saved in the lower tier, or an output is copied to the `sink` and not loaded again
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
  *
- * A fed value may be loaded during the step before (ahead.ts). Then its first residency has no swapIn. Another residency, on the same physical
+ * A fed value or a parameter of the lower tier may be loaded during the step before (ahead.ts). Then its first residency has no swapIn. Another residency, on the same physical
  * pages, ends with the step and is filled for the next step.
  */
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}

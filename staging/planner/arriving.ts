@@ -66,8 +66,8 @@ const begunBy = (graph: Graph, segments: readonly Segment[], { ops, parts }: Hea
 }
 
 /** Returns the bytes of fed pages that the first call reads. */
-const firstFedBytes = ({ planned }: Layout): number =>
-  bytesOf(planned.reduce((n, t) => n + (t.kind === 'fed' && t.stays[0]!.first === 0 ? t.to - t.from : 0), 0))
+const firstFedBytes = ({ alike }: Layout): number =>
+  bytesOf(alike.reduce((n, t) => n + (t.kind === 'fed' && t.stays[0]!.first === 0 ? t.to - t.from : 0), 0))
 
 function* whileArriving(
   graph: Graph,

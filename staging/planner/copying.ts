@@ -29,7 +29,7 @@ function* copiedOnce(
   const compute = computeSeconds(layout)
   const saved = Math.min(seconds - compute, (WAITS * bytes) / machine.link.inBytesPerSecond)
   const found = refine(withCopies(graph, inputs), machine, budgetPages, seconds, effortOf(effort), saved / compute)
-  for (let next = found.next(Infinity); !next.done; ) next = found.next(yield ahead(next.value))
+  for (let next = found.next(Infinity); !next.done; ) next = found.next(yield ahead(next.value, machine.link))
 }
 
 export const copying: Improver = copiedOnce

@@ -19,11 +19,11 @@ import { type Candidate, type Improver, type Method, resident } from '../schedul
 import { inCore, inCoreLayout } from '../schedule/incore'
 import { DEFAULT_EFFORT, LEAST_EFFORT, WHOLE } from '../search/limits'
 import { laying } from './laying'
-import { heldAt, type Layout } from '../schedule/layout'
+import { heldAt, heldAtSwappingAll, type HeldValue, type Layout } from '../schedule/layout'
 import { scheduleSwaps } from '../schedule/swaptimes'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
-import { leastPages, type PlannedStays, tightestCall } from '../schedule/stays'
+import { leastPages, type PlannedStays, tightestCall, tightestSwappingAll } from '../schedule/stays'
 import { type TierLack, tierLack, withoutWearLimit } from './tierlack'
 import { graphsInParts } from './weightparts'
 
@@ -89,6 +89,58 @@ interface Best {
   readonly seconds: number
 }
 
+/** The tightest call of a candidate with the least memory, and the values on the device there, largest first. */
+interface Tight {
+  readonly op: { readonly layer: string; readonly kind: string } | undefined
+  readonly held: readonly HeldValue[]
+}
+
+/** The least memory of the candidates that have a layout. */
+interface Smallest {
+  readonly least: number
+  readonly tight: () => Tight
+}
+
+const tightOf = (c: Candidate): Tight => {
+  const { layout, leaving } = c
+  const count = layout.calls.length
+  const planned = leaving ? [] : tightestOf(c)
+  const { call } = leaving ? tightestSwappingAll(layout.alike, count, leaving) : tightestCall(planned, count)
+  const { op, kind } = layout.calls[call]!
+  return {
+    op: op >= 0 ? { layer: layout.graph.ops[op]!.layer, kind } : undefined,
+    held: leaving ? heldAtSwappingAll(layout, call, leaving) : heldAt(layout, planned, call),
+  }
+}
+
+/** The stays with the least memory. A candidate without early swaps needs no more than `least` in both cases. */
+const tightestOf = (c: Candidate): readonly PlannedStays[] => {
+  const all = c.fit(0)
+  return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)
+}
+
+/** A search without a plan. The smallest budget takes layouts, so it is computed only if it is needed. */
+interface Refusal {
+  readonly tag: StageError['tag']
+  /** A lower bound on the smallest budget. */
+  readonly atLeastPages: number
+  readonly error: () => StageError
+}
+
+const refusal = (tag: StageError['tag'], atLeastPages: number, make: () => StageError): Refusal => {
+  let made: StageError | undefined
+  return {
+    tag,
+    atLeastPages,
+    error: () => {
+      made ??= make()
+      return made
+    },
+  }
+}
+
+const known = (e: StageError): Refusal => refusal(e.tag, 0, () => e)
+
 /** The fastest plan so far, over the candidates of all strategies tried. */
 class Search {
   best: Best | null = null
@@ -98,7 +150,7 @@ class Search {
   isEnough = false
   /** The calls of the finest tiles, if they are more than the planner has memory for. */
   tooMany: TooManyCalls | undefined
-  private smallest: Candidate | null = null
+  private smallest: Smallest | null = null
   /** Listed candidates whose lower bound exceeds the budget. Used only if nothing fits. */
   private readonly large: Candidate[] = []
   /** The machine whose kernel algorithms the plans use. */
@@ -135,8 +187,13 @@ class Search {
     return undefined
   }
 
-  /** The offered candidate with the least memory. A large candidate is laid out only if its bound is below the least so far, and is then dropped. */
-  get least(): Candidate | null {
+  /** A lower bound on the memory of all offered candidates. */
+  get atLeastPages(): number {
+    return this.large.reduce((n, c) => Math.min(n, c.atLeast!.pages), this.smallest?.least ?? Infinity)
+  }
+
+  /** The least memory of the offered candidates. A large candidate is laid out only if its bound is below the least so far, and is then dropped. */
+  get least(): Smallest | null {
     this.large.sort((a, b) => b.atLeast!.pages - a.atLeast!.pages)
     for (
       let next = this.large.at(-1);
@@ -144,13 +201,15 @@ class Search {
       next = this.large.at(-1)
     ) {
       this.large.pop()
-      this.note(next)
+      if (next.least >= (this.smallest?.least ?? Infinity)) continue
+      const tight = tightOf(next)
+      this.smallest = { least: next.least, tight: () => tight }
     }
     return this.smallest
   }
 
   private note(c: Candidate): void {
-    if (!this.smallest || c.least < this.smallest.least) this.smallest = c
+    if (c.least < (this.smallest?.least ?? Infinity)) this.smallest = { least: c.least, tight: () => tightOf(c) }
   }
 
   /** Returns the seconds of a candidate with a layout; Infinity if it does not fit or cannot be the fastest. */
@@ -231,7 +290,7 @@ class Search {
     const { method = planners[strategy]!, mostCalls = callsPlannedIn() } = this.o
     const listed = method.finest?.(this.graph, this.machine, mostCalls)
     if (!listed) return
-    const known = this.isFirst ? Infinity : (this.least?.least ?? Infinity)
+    const known = this.isFirst ? Infinity : (this.smallest?.least ?? Infinity)
     let next = listed.next(false)
     for (; !next.done && !this.best; next = listed.next(false)) {
       const c = next.value
@@ -265,23 +324,26 @@ class Search {
   }
 }
 
-/** Reduces the wait for the step's input. Predictions run one step at a time, so no step loads the next one's input. */
-const startSooner = (search: Search, trains: boolean): void => {
-  for (const improver of trains ? [overlapping, arriving] : [arriving]) if (search.waits) search.improve(improver, 'auto')
+/** Reduces the waits at the start of the step. */
+const startSooner = (search: Search, improvers: readonly Improver[]): void => {
+  for (const improver of improvers) if (search.waits) search.improve(improver, 'auto')
 }
 
-/** Tries in-core first. If it fits, the search is skipped. Predictions only choose tiles. */
+/**
+ * Tries in-core first. If it fits, the search is skipped. Predictions only choose tiles, and run one step at a time: no step loads the next one's input.
+ */
 const runAll = (search: Search, trains: boolean): Either<StageError, void> => {
+  const sooner = trains ? [overlapping, arriving] : [arriving]
   const inCore = search.run('in-core')
   if (isLeft(inCore)) return inCore
   if (search.best) {
     search.isEnough = true
-    startSooner(search, trains)
+    startSooner(search, sooner)
     return inCore
   }
   search.run(trains ? 'auto' : 'tiled')
   if (!trains) for (const improver of planners['tiled']!.improvers!) search.improve(improver, 'auto')
-  startSooner(search, trains)
+  startSooner(search, sooner)
   return right(undefined)
 }
 
@@ -313,7 +375,7 @@ const linkVariants = (state: Search, { strategy, method }: CompileOptions): read
 /** Returns the plan of one candidate, or the reason why it does not fit. */
 export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const plan = scheduled(c, o.strategy, o)
-  if (!plan) return left(infeasible(c, o))
+  if (!plan) return left(infeasible({ least: c.least, tight: () => tightOf(c) }, o))
   const lack = tierLack(plan, withoutWearLimit(o.machine), outcomeOf(plan, o.machine.link))
   return lack ? left(tooLittle(lack, o)) : right(plan)
 }
@@ -327,7 +389,7 @@ export const search = (graph: Graph, requested: CompileOptions): Either<StageErr
   const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(requested.strategy)) return left({ tag: 'UnknownStrategy', got: requested.strategy, legal })
   const o = asStrategyMoves(requested)
-  return mapLeft((e: StageError) => withinTier(graph, o, e))(withWeightParts(graph, o))
+  return mapLeft((r: Refusal) => withinTier(graph, o, r.error()))(withWeightParts(graph, o))
 }
 
 /** The graphs with weights in parts that `auto` may plan. */
@@ -338,13 +400,13 @@ const partsFor = (graph: Graph, { strategy, method }: CompileOptions): readonly 
  * Returns a plan with whole weights, or one with weights in parts if that is faster. If the budget is too small for whole weights, the parts are the
  * largest that fit. The loop ends if smaller parts need as much memory.
  */
-const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+const withWeightParts = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan> => {
   let answer = searchedSparingDisk(graph, o)
   if (isRight(answer)) return fasterInParts(graph, o, answer.right)
   for (const parts of partsFor(graph, o)) {
     if (!isBudgetRefusal(answer)) return answer
     const next = searchedSparingDisk(parts, o)
-    if (isBudgetRefusal(next) && next.left.smallestBytes >= answer.left.smallestBytes) return answer
+    if (isBudgetRefusal(next) && needsNoLess(next.left, answer.left)) return answer
     answer = next
   }
   return answer
@@ -354,7 +416,7 @@ const withWeightParts = (graph: Graph, o: CompileOptions): Either<StageError, Un
  * Returns the faster of two plans: with whole weights, and with weights in parts. The second is tried if the search allows no loop with the largest
  * weight.
  */
-const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Either<StageError, UnpagedPlan> => {
+const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Either<never, UnpagedPlan> => {
   const seconds = (plan: UnpagedPlan): number => outcomeOf(plan, o.machine.link).makespanSeconds
   const weights = graph.values.flatMap((v) => (v.role === 'param' ? [valueBytes(v)] : []))
   const isWorthTrying =
@@ -366,11 +428,19 @@ const fasterInParts = (graph: Graph, o: CompileOptions, whole: UnpagedPlan): Eit
   return right(other && isRight(other) && seconds(other.right) < seconds(whole) ? other.right : whole)
 }
 
-type BudgetRefusal = Left<Extract<StageError, { readonly tag: 'BudgetInfeasible' }>>
-const isBudgetRefusal = (answer: Either<StageError, unknown>): answer is BudgetRefusal =>
+const isBudgetRefusal = (answer: Either<Refusal, unknown>): answer is Left<Refusal> =>
   isLeft(answer) && answer.left.tag === 'BudgetInfeasible'
 
-const searchedSparingDisk = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+const smallestBytes = (r: Refusal): number => {
+  const e = r.error()
+  return e.tag === 'BudgetInfeasible' ? e.smallestBytes : Infinity
+}
+
+/** Returns true if the smallest budget of one refusal is at least that of another one. The other's bound often answers without its layouts. */
+const needsNoLess = (one: Refusal, other: Refusal): boolean =>
+  smallestBytes(one) >= bytesOf(other.atLeastPages) && smallestBytes(one) >= smallestBytes(other)
+
+const searchedSparingDisk = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan> => {
   const sparing = searched(graph, o)
   // If no plan respects the write limit of the disk, plan without the limit: a worn disk is better than a failure.
   return isLeft(sparing) && sparing.left.tag === 'TierInfeasible' && lastLink(o.machine.link).writesPerSecond !== undefined
@@ -425,7 +495,7 @@ const hasOwnPlan = (graph: Graph, o: CompileOptions): boolean => {
   return state.hasFirst || (state.lack !== null && isRight(searchedSparingDisk(graph, o)))
 }
 
-const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
+const searched = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan> => {
   const state = new Search(graph, o)
   const runs = (): Either<StageError, void> => {
     const ran = o.strategy === 'auto' && !o.method ? runAll(state, trains(graph)) : state.run(o.strategy)
@@ -435,16 +505,20 @@ const searched = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPl
   for (const machine of scratchVariants(o.machine)) {
     state.machine = machine
     const ran = runs()
-    if (isLeft(ran)) return ran
+    if (isLeft(ran)) return left(known(ran.left))
     for (state.machine of linkVariants(state, o)) runs()
     if (state.isEnough) break
   }
   // Finer tiles have more calls and need less memory, but move as many bytes.
   if (!state.best && !state.lack) state.finest(trains(graph) || o.strategy !== 'auto' ? o.strategy : 'tiled')
   // These are last because they change the graph, which the other steps do not expect.
-  if (o.strategy === 'auto' && !o.method) for (const improver of [copying, laying]) state.improve(improver, 'auto')
+  if (o.strategy === 'auto' && !o.method) {
+    for (const improver of [copying, laying]) state.improve(improver, 'auto')
+    if (trains(graph)) startSooner(state, [overlapping])
+  }
   if (state.best) return right(state.best.plan)
-  return left(state.lack ? tooLittle(state.lack, o) : infeasible(state.least, o, state.tooMany))
+  if (state.lack) return left(known(tooLittle(state.lack, o)))
+  return left(refusal('BudgetInfeasible', state.atLeastPages, () => infeasible(state.least, o, state.tooMany)))
 }
 
 const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError => ({
@@ -456,13 +530,7 @@ const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError 
   hasBytes: has,
 })
 
-/** Returns the stays with the least memory. A candidate without early swaps needs no more than `least` in both cases. */
-const tightestOf = (c: Candidate): readonly PlannedStays[] => {
-  const all = c.fit(0)
-  return leastPages(all, c.layout.calls.length) === c.least ? all : c.fit(c.least)
-}
-
-const infeasible = (smallest: Candidate | null, o: CompileOptions, tooMany?: TooManyCalls): StageError => {
+const infeasible = (smallest: Smallest | null, o: CompileOptions, tooMany?: TooManyCalls): StageError => {
   const refused = {
     tag: 'BudgetInfeasible',
     strategy: o.strategy,
@@ -471,15 +539,11 @@ const infeasible = (smallest: Candidate | null, o: CompileOptions, tooMany?: Too
     ...(hasTier(o.machine) ? {} : { withoutTier: true as const }),
   } as const
   if (!smallest) return { ...refused, smallestBytes: Infinity, inTheWay: [] }
-  const planned = tightestOf(smallest)
-  const { call } = tightestCall(planned, smallest.layout.calls.length)
-  const { op, kind } = smallest.layout.calls[call]!
+  const { op, held } = smallest.tight()
   return {
     ...refused,
     smallestBytes: bytesOf(smallest.least),
-    ...(op >= 0 ? { call: { layer: smallest.layout.graph.ops[op]!.layer, kind } } : {}),
-    inTheWay: heldAt(smallest.layout, planned, call)
-      .slice(0, 5)
-      .map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),
+    ...(op ? { call: op } : {}),
+    inTheWay: held.slice(0, 5).map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),
   }
 }

@@ -106,9 +106,9 @@ class OwnGrids {
   }
 
   /** Records the grids of the loops that exceed the budget even if everything is swapped out that can be. */
-  private recordTooLarge(grids: readonly Grid[], { layout: { planned, calls, segments } }: Candidate): void {
+  private recordTooLarge(grids: readonly Grid[], { layout: { alike, calls, segments } }: Candidate): void {
     if (segments.length !== grids.length) return
-    const full = new Set(mapped(overfullCalls(planned, calls.length, this.budgetPages), (p) => calls[p]!.segment))
+    const full = new Set(mapped(overfullCalls(alike, calls.length, this.budgetPages), (p) => calls[p]!.segment))
     for (const i of full) this.tooLarge[i]!.push(grids[i]!)
   }
 

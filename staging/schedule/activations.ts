@@ -9,9 +9,9 @@ import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 import type { Candidate } from './candidate'
 import { inCoreSegments } from './incore'
-import { type Layout, layOut, packedAs } from './layout'
+import { cutInto, type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
-import { canSwap, cutInto, leavingIn, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
+import { canSwap, leavingIn, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
 
 /** In-core, with a stay for each run of calls: pages may be swapped out between any two uses. */
 export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine, { rule: 'run' }))
@@ -125,5 +125,5 @@ const LATENCY_SHARE = 0.003
 export const cutForLink = (layout: Layout, link: Link): Layout => {
   const rate = Math.max(link.outBytesPerSecond, link.inBytesPerSecond)
   const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / bytesOf(LATENCY_SHARE)))
-  return { ...layout, planned: cutInto(layout.planned, pages) }
+  return cutInto(layout, pages)
 }

@@ -362,21 +362,20 @@ const crossingBytes = (graph: Graph, segments: readonly Running[]): readonly num
   return out
 }
 
+/** Pages of a segment, or of a loop over a grid with one tile in place of all. */
 export interface TilePages {
   /** Without these pages it cannot run. */
-  readonly least: number
+  readonly least: (s: Segment, grid: Grid) => number
   /** The pages that it is expected to hold. */
-  readonly likely: number
+  readonly likely: (s: Segment, grid: Grid) => number
 }
 
-/** Pages of a segment, or of a loop over a grid with one tile in place of all, in a layout with fine parts. Permanent pages are included. */
-export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes): ((s: Segment, grid: Grid) => TilePages) => {
+/** Pages in a layout with fine parts. Permanent pages are included. */
+export const pagesOfTiles = (graph: Graph, machine: Machine, persistents: Homes): TilePages => {
   const measuring = new SegmentPages(graph, machine, persistents, 'fine')
   const always = measuring.alwaysPages
-  return (s, grid) => {
-    const least = always + measuring.pages(s, tilesOf(grid))
-    return { least, likely: tilesOf(grid) > 1 ? always + measuring.likelyPages(s, grid) : least }
-  }
+  const least: TilePages['least'] = (s, grid) => always + measuring.pages(s, tilesOf(grid))
+  return { least, likely: (s, grid) => (tilesOf(grid) > 1 ? always + measuring.likelyPages(s, grid) : least(s, grid)) }
 }
 
 const measuringOf = onceFor(

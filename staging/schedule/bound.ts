@@ -5,7 +5,7 @@
 import { bytesOf } from '../core/bytes'
 import { inSeconds, type Link, outSeconds } from '../graph/machine'
 import type { Layout } from './layout'
-import { occupancy } from './stays'
+import { heldSwappingAll } from './stays'
 
 interface Needs {
   /** Pages held at each call without swaps, and the seconds of the calls before each. */
@@ -23,8 +23,8 @@ const needsOf = (l: Layout): Needs => {
   l.calls.forEach((c, p) => {
     before[p + 1] = before[p]! + c.seconds
   })
-  const fed = l.planned.reduce((n, t) => n + (t.kind === 'fed' ? t.to - t.from : 0), 0)
-  const needs: Needs = { held: occupancy(l.planned, l.calls.length), before, fed }
+  const fed = l.alike.reduce((n, p) => n + (p.kind === 'fed' ? p.to - p.from : 0), 0)
+  const needs: Needs = { held: heldSwappingAll(l.alike, l.calls.length, () => false), before, fed }
   known.set(l, needs)
   return needs
 }

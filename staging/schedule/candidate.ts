@@ -9,7 +9,7 @@ import type { Segment } from '../plan/plan'
 import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
 import { swapUntil } from './belady'
-import { canSwap, isFedAgain, leastPages, leastSwappingAll, type PlannedStays } from './stays'
+import { canSwap, isFedAgain, type PlannedStays, tightestSwappingAll } from './stays'
 
 /** Lower bounds of a step with known segments: atleast.ts. */
 export interface AtLeast {
@@ -22,6 +22,8 @@ export interface Candidate {
   readonly layout: Layout
   readonly least: number
   readonly fit: (budgetPages: number) => readonly PlannedStays[]
+  /** If set, `least` is the need of a step that swaps out all of these parts in every gap. */
+  readonly leaving?: typeof canSwap | undefined
   /** The seconds of its calls, if they are known without a layout. The search skips steps that cannot win. */
   readonly computeSeconds?: number
   /** A lower bound on `least`, if one is known without a layout. */
@@ -82,10 +84,12 @@ export interface Method {
 /** Nothing is swapped, so values share pages. */
 export const resident = (loose: Layout): Candidate => {
   const tight = packedAs(loose, 'tight')
-  const pages = (l: Layout): number => leastPages(l.planned, l.calls.length)
+  const pages = (l: Layout): number => tightestSwappingAll(l.alike, l.calls.length, nothingLeaves).pages
   const layout = pages(tight) <= pages(loose) ? tight : loose
-  return { layout, least: pages(layout), fit: () => layout.planned }
+  return { layout, least: pages(layout), fit: () => layout.planned, leaving: nothingLeaves }
 }
+
+const nothingLeaves: typeof canSwap = () => false
 
 /** Returns the test of pages that may be swapped or dropped. Without a lower tier, only fed values may. */
 export const leavingOf = (machine: Machine): typeof canSwap => (hasTier(machine) ? canSwap : isFedAgain)
@@ -95,8 +99,9 @@ export const inRows = (layout: Layout, machine: Machine): Candidate => {
   const may = leavingOf(machine)
   return {
     layout,
-    least: leastSwappingAll(layout.planned, layout.calls.length, may),
+    least: tightestSwappingAll(layout.alike, layout.calls.length, may).pages,
     fit: (budget) => swapUntil(layout.planned, layout.calls, budget, may),
+    leaving: may,
   }
 }
 
@@ -143,5 +148,8 @@ export const deferred = (
       return candidate().least
     },
     fit: (budget) => candidate().fit(budget),
+    get leaving() {
+      return candidate().leaving
+    },
   }
 }

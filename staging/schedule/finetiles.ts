@@ -14,9 +14,9 @@ import { opDef } from '../ops/registry'
 import { rowsGridOf } from '../tile/byrows'
 import { tileableDims } from '../tile/ft'
 import { isLegalGrid, MOST_TILES, reachOf } from '../tile/gridfor'
-import { liveness, type RunLiveness } from '../tile/liveness'
+import type { RunLiveness } from '../tile/liveness'
 import { mostTiles } from '../tile/pieces'
-import { type KnownSegments, type Run, segmentsOf, segmentsOn } from '../tile/segments'
+import { type KnownSegments, liveIn, opsKey, type Run, segmentsOf, segmentsOn } from '../tile/segments'
 import { TILED_DIMS, type TiledDim, type TileError } from '../tile/slices'
 import { pagesOfTiles, type TilePages } from './atleast'
 
@@ -27,7 +27,8 @@ const FEW = 4
 interface Loop {
   readonly most: Grid
   readonly body: number
-  readonly pages: (grid: Grid) => TilePages
+  readonly least: (grid: Grid) => number
+  readonly likely: (grid: Grid) => number
   readonly gridWithin: (pages: number) => Grid
 }
 
@@ -73,7 +74,8 @@ const coarser = ({ B, H, W }: Grid): readonly Grid[] => {
 
 export interface FineTiles {
   /** For segments in tiles within a number of pages, or in the smallest. */
-  readonly pages: TilePages
+  readonly least: number
+  readonly likely: number
   readonly calls: number
   readonly segments: () => Either<TileError, readonly Segment[]>
 }
@@ -100,10 +102,16 @@ const remembered = <A, B>(key: (a: A) => number, f: (a: A) => B): ((a: A) => B) 
   }
 }
 
+/** Facts that steps of a graph have in common, wherever their parameters live: a few legal tiles of a run, and its segments. */
+export interface KnownTiles {
+  readonly few: Map<string, Grid>
+  readonly segments: KnownSegments
+}
+
+export const knownTiles = (): KnownTiles => ({ few: new Map(), segments: new Map() })
+
 class LoopTable {
-  private readonly measured: (s: Segment, grid: Grid) => TilePages
-  private readonly legal = new Map<string, Grid>()
-  private readonly segments: KnownSegments = new Map()
+  private readonly measured: TilePages
   /** For a run in few tiles: the tiles of other runs do not change it. */
   private readonly known = new Map<string, Loop>()
 
@@ -111,6 +119,7 @@ class LoopTable {
     private readonly graph: Graph,
     machine: Machine,
     persistents: Homes,
+    private readonly common: KnownTiles,
   ) {
     this.measured = pagesOfTiles(graph, machine, persistents)
   }
@@ -124,29 +133,26 @@ class LoopTable {
   }
 
   private few(ops: readonly OpId[], live: RunLiveness): Grid {
-    const key = `${ops.join()};${[...live.outputs].join()}`
-    const known = this.legal.get(key)
+    const key = `${opsKey(ops)};${[...live.outputs].join()}`
+    const known = this.common.few.get(key)
     if (known) return known
     const { B, H, W } = this.most(ops)
     if (B > MOST_TILES) return UNTILED
     const few = firstLegal(this.graph, ops, live, coarser({ B: Math.min(B, FEW), H: Math.min(H, FEW), W: Math.min(W, FEW) }))
-    this.legal.set(key, few)
+    this.common.few.set(key, few)
     return few
   }
 
   of(bodies: readonly Pick<Run, 'phase' | 'ops'>[]): Sized | null {
     const { graph } = this
     const runs = mapped(bodies, ({ phase, ops }, group): Run => ({ phase, group, grid: UNTILED, ops }))
-    const live = liveness(
-      graph,
-      mapped(runs, (r) => r.ops),
-    )
+    const live = liveIn(graph, runs)
     const few = mapped(runs, (r, i) => this.few(r.ops, live[i]!))
-    const segmentsIn = segmentsOn(graph, runs, this.segments)
+    const segmentsIn = segmentsOn(graph, runs, this.common.segments)
     const [whole, sized] = [segmentsIn(() => UNTILED), segmentsIn((r) => few[r.group]!)]
     if (!isRight(whole) || !isRight(sized) || sized.right.length !== runs.length) return null
     const loops = mapped(runs, ({ ops }, i): Loop => {
-      const key = `${keyOf(few[i]!)} ${ops.join()}`
+      const key = `${keyOf(few[i]!)} ${opsKey(ops)}`
       const loop = this.known.get(key) ?? this.loop(ops, few[i]!, whole.right[i]!, sized.right[i]!)
       this.known.set(key, loop)
       return loop
@@ -155,13 +161,14 @@ class LoopTable {
   }
 
   private loop(ops: readonly OpId[], few: Grid, whole: Segment, sized: Segment): Loop {
-    const pages = remembered(numberOf, (grid: Grid) =>
-      this.measured(tilesOf(grid) > 1 ? tileOn(this.graph, sized, grid) : whole, grid),
-    )
+    const on = (grid: Grid): Segment => (tilesOf(grid) > 1 ? tileOn(this.graph, sized, grid) : whole)
+    const { measured } = this
+    const least = remembered(numberOf, (grid: Grid) => measured.least(on(grid), grid))
+    const likely = remembered(numberOf, (grid: Grid) => measured.likely(on(grid), grid))
     const most = this.most(ops)
     // A dimension that cannot be cut in a few is not cut.
     const along = (d: TiledDim): number => (few[d] > 1 ? most[d] : 1)
-    const grids = { most: { B: along('B'), H: along('H'), W: along('W') }, body: whole.body.length, pages }
+    const grids = { most: { B: along('B'), H: along('H'), W: along('W') }, body: whole.body.length, least, likely }
     return {
       ...grids,
       gridWithin: remembered(
@@ -203,8 +210,9 @@ export const fineTiles = (
   machine: Machine,
   whole: readonly Segment[],
   persistents: Homes,
+  known: KnownTiles = knownTiles(),
 ): ((pages: number) => FineTiles) | null => {
-  const table = new LoopTable(graph, machine, persistents)
+  const table = new LoopTable(graph, machine, persistents, known)
   let sized = table.of(mapped(whole, ({ phase, body }) => ({ phase, ops: mapped(body, (step) => step.op) })))
   if (!sized || sized.loops.every((l) => tilesOf(l.most) === 1)) return null
   const inHalves = ({ runs }: Sized, isTwo: (i: number) => boolean): Sized | null =>
@@ -235,7 +243,7 @@ export const fineTiles = (
       sized = split
       const { loops } = sized
       const on = tilesWithin(sized, pages)
-      split = inHalves(sized, (i) => on.pages[i]!.likely > pages && tilesOf(loops[i]!.most) > 1)
+      split = inHalves(sized, (i) => on.likely[i]! > pages && tilesOf(loops[i]!.most) > 1)
     }
     // If the smallest tile needs more, others need not shrink further.
     const limit = Math.max(pages, mostOf(tilesWithin(sized!, pages)))
@@ -245,7 +253,8 @@ export const fineTiles = (
     const on = tilesWithin(now, limit)
     before = callsOf(on)
     return {
-      pages: { least: Math.max(...mapped(on.pages, (p) => p.least)), likely: mostOf(on) },
+      least: Math.max(...mapped(now.loops, (l, i) => l.least(on.grids[i]!))),
+      likely: mostOf(on),
       calls: before,
       segments: () => table.on(now, on.grids),
     }
@@ -255,7 +264,7 @@ export const fineTiles = (
 /** Each loop of a step in tiles within a number of pages. */
 interface Within {
   readonly grids: readonly Grid[]
-  readonly pages: readonly TilePages[]
+  readonly likely: readonly number[]
   readonly calls: readonly number[]
 }
 
@@ -263,7 +272,7 @@ const tilesWithin = ({ loops }: Sized, pages: number): Within => {
   const grids = mapped(loops, (l) => l.gridWithin(pages))
   return {
     grids,
-    pages: mapped(loops, (l, i) => l.pages(grids[i]!)),
+    likely: mapped(loops, (l, i) => l.likely(grids[i]!)),
     calls: mapped(loops, (l, i) => tilesOf(grids[i]!) * l.body),
   }
 }
@@ -277,11 +286,11 @@ const STEEP_GROWTH = 3
 const MOST_FAILURES = 4
 
 const callsOf = ({ calls }: Within): number => calls.reduce((a, b) => a + b, 0)
-const mostOf = ({ pages }: Within): number => Math.max(...mapped(pages, (p) => p.likely))
+const mostOf = ({ likely }: Within): number => Math.max(...likely)
 
 /** The fewest rows of tiles, at most `most`, within a number of pages. More rows need no more pages. */
-const rowsWithin = ({ most: { B }, pages }: Grids, W: number, most: number, limit: number): number | undefined => {
-  const fits = (H: number): boolean => pages({ B, H, W }).likely <= limit
+const rowsWithin = ({ most: { B }, likely }: Grids, W: number, most: number, limit: number): number | undefined => {
+  const fits = (H: number): boolean => likely({ B, H, W }) <= limit
   if (most < 1 || !fits(most)) return undefined
   let [lo, hi] = [1, most]
   while (lo < hi) {
@@ -298,8 +307,8 @@ const columnsOf = ({ most }: Grids): readonly number[] =>
 
 /** The grid of fewest tiles within a number of pages; if none is, the one of fewest pages. More columns pay only with fewer tiles. */
 const gridWithin = (loop: Grids, limit: number): Grid => {
-  const { most, pages } = loop
-  if (pages(UNTILED).likely <= limit) return UNTILED
+  const { most, likely } = loop
+  if (likely(UNTILED) <= limit) return UNTILED
   let best: Grid | undefined
   for (const W of columnsOf(loop)) {
     const fewer = best ? Math.ceil((best.H * best.W) / W) - 1 : most.H
@@ -308,5 +317,5 @@ const gridWithin = (loop: Grids, limit: number): Grid => {
   }
   if (best) return best
   const smallest = mapped(columnsOf(loop), (W): Grid => ({ B: most.B, H: most.H, W }))
-  return [UNTILED, ...smallest].reduce((a, b) => (pages(b).likely < pages(a).likely ? b : a))
+  return [UNTILED, ...smallest].reduce((a, b) => (likely(b) < likely(a) ? b : a))
 }

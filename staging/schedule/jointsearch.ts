@@ -15,7 +15,7 @@ import { cutForLink } from './activations'
 import { atLeastOf } from './atleast'
 import { type Candidate, type Deferred, deferred, type Finest, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
-import { type FineTiles, fineTiles } from './finetiles'
+import { type FineTiles, fineTiles, type KnownTiles, knownTiles } from './finetiles'
 import { RecomputeCost } from './recomputecost'
 import { type Joint, jointOf, jointSegments, type Limits, keptFor } from './joint'
 import { layOut } from './layout'
@@ -169,8 +169,9 @@ const FINER_PART = 4
 function* finestTiles(graph: Graph, machine: Machine, mostCalls: number): Generator<Candidate, number | undefined, boolean> {
   if (!hasTier(machine)) return yield* finerTiles(graph, machine, mostCalls)
   let tooMany: number | undefined
+  const known = knownTiles()
   for (const persistents of placesFor(graph, machine)) {
-    const calls = yield* finestAt(graph, machine, mostCalls, persistents)
+    const calls = yield* finestAt(graph, machine, mostCalls, persistents, known)
     if (calls !== undefined) tooMany = Math.min(calls, tooMany ?? Infinity)
   }
   return tooMany
@@ -189,6 +190,7 @@ function* finestAt(
   machine: Machine,
   mostCalls: number,
   persistents: Homes,
+  known: KnownTiles,
 ): Generator<Candidate, number | undefined, boolean> {
   const order = orderOf(graph, machine)
   let tooMany: number | undefined
@@ -196,21 +198,21 @@ function* finestAt(
     const out = new Set(order.values.slice(0, dropped))
     const joint = certain('whole values are always legal')(jointSegments(order.joint, out, { ...UNLIMITED, cut: true }))
     const whole = persistents === 'resident' ? joint : updatedByRows(graph, joint)
-    const tiles = fineTiles(graph, machine, whole, persistents)
+    const tiles = fineTiles(graph, machine, whole, persistents, known)
     if (!tiles) continue
     let before = Infinity
-    for (let pages = tiles(Infinity).pages.likely * FINER; ; pages *= FINER) {
+    for (let pages = tiles(Infinity).likely * FINER; ; pages *= FINER) {
       const limit = Math.floor(pages)
       const finer = tiles(limit)
-      if (finer.pages.likely >= before) {
-        if (finer.pages.likely > limit) break
+      if (finer.likely >= before) {
+        if (finer.likely > limit) break
         continue
       }
       if (finer.calls > mostCalls) {
         tooMany = Math.min(finer.calls, tooMany ?? Infinity)
         break
       }
-      before = finer.pages.likely
+      before = finer.likely
       yield fineCandidate(graph, machine, finer, persistents)
       if (before > limit) break
     }
@@ -227,7 +229,7 @@ const fineCandidate = (graph: Graph, machine: Machine, tiles: FineTiles, persist
       machine,
     )
   }
-  return deferred(0, make, { atLeast: () => ({ pages: tiles.pages.least, seconds: () => 0 }) })
+  return deferred(0, make, { atLeast: () => ({ pages: tiles.least, seconds: () => 0 }) })
 }
 
 /** Tiles as small as possible: without recomputation, and with that of `dropCounts`. */

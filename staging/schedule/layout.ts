@@ -5,18 +5,57 @@ import { pagesIn, pagesOf } from '../core/bytes'
 import { copiesIn } from '../graph/copied'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Homes, isMovable, type Packing, place, type Placement } from '../memory/place'
-import { type PageStays, type Parts, type StayRule, touches } from '../memory/touches'
+import { type Homes, isMovable, type Packing, place, type Placement, type StorageKind } from '../memory/place'
+import { type AlikeParts, eachPart, type PageStays, type Parts, type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
-import { type PlannedStays, staying } from './stays'
+import { canSwap, type PlannedStays, staying } from './stays'
 
 export interface Layout extends Unrolled, Placement {
   readonly graph: Graph
   readonly segments: readonly Segment[]
+  /** Parts with the same stays together: the form for bounds, which need no decision for each part. */
+  readonly alike: readonly AlikeParts[]
+  /** Each part, from the first read on. A large step has millions, so candidates that do not fit never make them. */
   readonly planned: readonly PlannedStays[]
 }
+
+/** `most`: pages of the largest part that may be swapped. */
+const withParts = (l: Omit<Layout, 'planned'>, most = Infinity): Layout => {
+  const { graph, segments, cells, calls, storages, places, kinds, alike } = l
+  let made: readonly PlannedStays[] | undefined
+  return {
+    graph,
+    segments,
+    cells,
+    calls,
+    storages,
+    places,
+    kinds,
+    alike,
+    get planned() {
+      made ??= partsOf(alike, most)
+      return made
+    },
+  }
+}
+
+const partsOf = (alike: readonly AlikeParts[], most: number): readonly PlannedStays[] => {
+  const out: PlannedStays[] = []
+  for (const p of alike) {
+    const { storage, stays, kind } = p
+    const pages = canSwap(p) ? most : Infinity
+    eachPart(p, (start, end) => {
+      for (let from = start; from < end; from += pages)
+        out.push(staying({ storage, from, to: Math.min(end, from + pages), stays }, kind))
+    })
+  }
+  return out
+}
+
+/** The same step with parts that may be swapped of at most this number of pages. */
+export const cutInto = (l: Layout, pages: number): Layout => withParts(l, pages)
 
 interface Placing {
   /** For touches: the times at which pages may be swapped out. */
@@ -26,12 +65,29 @@ interface Placing {
   readonly parts?: Parts
 }
 
-/** Returns the test of parts with a copied input (graph/copied.ts), which never leave the device. */
-const heldParts = (graph: Graph, cells: Unrolled['cells'], { places }: Placement): ((t: PageStays) => boolean) => {
+/** Returns the parts, where those with a copied input (graph/copied.ts) never leave the device. */
+const withoutCopies = (
+  graph: Graph,
+  cells: Unrolled['cells'],
+  { places }: Placement,
+  alike: readonly AlikeParts[],
+): readonly AlikeParts[] => {
   const copies = copiesIn(graph)
-  const held = copies.size === 0 ? [] : cells.filter((c) => c.segment < 0 && c.values.some((v) => copies.has(v)))
+  if (copies.size === 0) return alike
+  const held = cells.filter((c) => c.segment < 0 && c.values.some((v) => copies.has(v)))
   const pages = mapped(held, ({ id, bytes }) => ({ storage: places[id]!.storage, pages: pagesOf(places[id]!.offset, bytes) }))
-  return (t) => pages.some(({ storage, pages: [from, to] }) => storage === t.storage && t.from < to && from < t.to)
+  const isHeld = (s: number, from: number, to: number): boolean =>
+    pages.some(({ storage, pages: [first, end] }) => storage === s && from < end && first < to)
+  const out: AlikeParts[] = []
+  for (const p of alike) {
+    const { storage, kind } = p
+    if (!isMovable(kind) || !isHeld(storage, p.from, p.to)) out.push(p)
+    else
+      eachPart(p, (from, to, k) => {
+        out.push({ ...p, from, to, first: k, next: k + 1, kind: isHeld(storage, from, to) ? 'small' : kind })
+      })
+  }
+  return out
 }
 
 const placed = (
@@ -41,13 +97,9 @@ const placed = (
   { rule, packing, persistents, parts }: Placing,
 ): Layout => {
   const placement = place(cells, calls, packing, persistents)
-  const isHeld = heldParts(graph, cells, placement)
-  const planned = mapped(touches(graph, segments, calls, placement, rule, parts), (t) => {
-    const kind = placement.kinds[t.storage]!
-    return staying(t, isMovable(kind) && isHeld(t) ? 'small' : kind)
-  })
+  const alike = withoutCopies(graph, cells, placement, touches(graph, segments, calls, placement, rule, parts))
   const { storages, places, kinds } = placement
-  return { graph, segments, cells, calls, storages, places, kinds, planned }
+  return withParts({ graph, segments, cells, calls, storages, places, kinds, alike })
 }
 
 /** A step whose cells have no places yet. */
@@ -73,23 +125,45 @@ export const atHome = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
 export const packedAs = (l: Unplaced, packing?: Packing, rule?: StayRule): Layout =>
   placed(l.graph, l.segments, l, { ...(packing ? { packing } : {}), ...(rule ? { rule } : {}) })
 
+export interface HeldValue {
+  readonly label: string
+  readonly pages: number
+}
+
+type HeldPart = Pick<PageStays, 'storage' | 'from' | 'to'> & { readonly kind: StorageKind }
+
+/** Returns true if the pages are on the device at a call. */
+const isHere = ({ stays }: Pick<PageStays, 'stays'>, call: number, isSwapped: (gap: number) => boolean): boolean =>
+  stays.some(
+    (s, i) =>
+      (s.first <= call && call <= s.last) ||
+      (i < stays.length - 1 && !isSwapped(i) && s.last < call && call < stays[i + 1]!.first),
+  )
+
 /** The values on the device at a call, largest first. */
-export const heldAt = (
-  l: Layout,
-  planned: readonly PlannedStays[],
-  call: number,
-): readonly { label: string; pages: number }[] => {
+export const heldAt = (l: Layout, planned: readonly PlannedStays[], call: number): readonly HeldValue[] =>
+  valuesOf(
+    l,
+    planned.filter((t) => isHere(t, call, (gap) => t.swapped[gap]!)),
+    call,
+  )
+
+/** The same if all parts that may leave are swapped out in every gap. */
+export const heldAtSwappingAll = (l: Layout, call: number, may: typeof canSwap): readonly HeldValue[] => {
+  const parts: HeldPart[] = []
+  for (const p of l.alike) {
+    const { storage, kind } = p
+    const leaves = may(p)
+    if (isHere(p, call, () => leaves)) eachPart(p, (from, to) => parts.push({ storage, from, to, kind }))
+  }
+  return valuesOf(l, parts, call)
+}
+
+const valuesOf = (l: Layout, parts: readonly HeldPart[], call: number): readonly HeldValue[] => {
   const by = new Map<string, number>()
   const packed = new Set<number>()
   const add = (label: string, pages: number): void => void by.set(label, (by.get(label) ?? 0) + pages)
-  for (const t of planned) {
-    const stays = t.stays
-    const here = stays.some(
-      (s, i) =>
-        (s.first <= call && call <= s.last) ||
-        (i < stays.length - 1 && !t.swapped[i] && s.last < call && call < stays[i + 1]!.first),
-    )
-    if (!here) continue
+  for (const t of parts) {
     const label = t.kind === 'value' ? pagesLabel(l, t.storage, t.from, t.to) : l.storages[t.storage]!.label
     add(label, t.to - t.from)
     if (t.kind === 'small') packed.add(t.storage)

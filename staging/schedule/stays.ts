@@ -4,7 +4,7 @@
 // swapped out.
 import { mostHeld } from '../core/bytes'
 import { isMovable, type StorageKind } from '../memory/place'
-import type { PageStays } from '../memory/touches'
+import type { AlikeParts, PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
 /** A planner's times for the copies of a gap. swaptimes.ts chooses the times that are absent. */
@@ -23,7 +23,7 @@ export interface PlannedStays extends PageStays {
   readonly swapped: readonly boolean[]
   /** By gap. */
   readonly timing: readonly (Timing | undefined)[] | undefined
-  /** For a fed value that is loaded during the step before: the end of the step. */
+  /** For a value that is loaded during the step before: the end of the step. */
   readonly ahead: Point | undefined
 }
 
@@ -139,16 +139,17 @@ const addResidencies = (t: PlannedStays, out: PlannedResidency[]): void => {
     if (i < final) lastWrite = -1
     first = i + 1
   }
-  if (before) out.push(forNextStep(before, t.ahead!))
+  if (before) out.push(forNextStep(before, t.kind === 'home' ? previous! : before, t.ahead!))
 }
 
-/** The same pages, filled for the next step by the end of this one. */
-const forNextStep = (before: PlannedResidency, end: Point): PlannedResidency => ({
+/** The same pages, filled for the next step by the end of this one. A parameter is first updated by the last residency of the part. */
+const forNextStep = (before: PlannedResidency, previous: PlannedResidency, end: Point): PlannedResidency => ({
   ...before,
   first: end,
   last: end,
-  previous: before,
-  swapIn: 'source',
+  previous,
+  swapIn: before.stays.kind === 'home' ? 'tier' : 'source',
+  swapOut: false,
   ready: end,
   comes: end,
   acquire: end,
@@ -191,18 +192,18 @@ const changes = (planned: readonly PlannedStays[], calls: number): Int32Array =>
 }
 
 /** Pages held at each call, computed without residencies. */
-export const occupancy = (planned: readonly PlannedStays[], calls: number): Int32Array => {
-  const occ = changes(planned, calls)
-  for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
-  return occ
-}
+export const occupancy = (planned: readonly PlannedStays[], calls: number): Int32Array => summedUp(changes(planned, calls))
 
 /** The least number of pages, and the first call that needs it. */
-export const tightestCall = (
-  planned: readonly PlannedStays[],
-  calls: number,
-): { readonly call: number; readonly pages: number } => {
-  const occ = occupancy(planned, calls)
+export interface Tightest {
+  readonly call: number
+  readonly pages: number
+}
+
+export const tightestCall = (planned: readonly PlannedStays[], calls: number): Tightest =>
+  tightestOf(occupancy(planned, calls), calls)
+
+const tightestOf = (occ: Int32Array, calls: number): Tightest => {
   let call = 0
   for (let p = 1; p < calls; p++) if (occ[p]! > occ[call]!) call = p
   return { call, pages: occ[call] ?? 0 }
@@ -211,38 +212,38 @@ export const tightestCall = (
 /** The least pages with which these swaps work. Each swap out is waited for immediately, and each swap in starts when its planner says. */
 export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
 
-/** `leastPages` if all parts that may leave are swapped out in every gap. These stays are not made. */
-export const leastSwappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): number =>
-  mostHeld(swappingAll(planned, calls, may), calls)
+/** `tightestCall` if all parts that may leave are swapped out in every gap. */
+export const tightestSwappingAll = (alike: readonly AlikeParts[], calls: number, may = canSwap): Tightest =>
+  tightestOf(heldSwappingAll(alike, calls, may), calls)
 
 /** The calls that hold more than these pages in this case. */
-export const overfullCalls = (planned: readonly PlannedStays[], calls: number, pages: number): readonly number[] => {
-  const out: number[] = []
-  let held = 0
-  swappingAll(planned, calls).forEach((change, p) => {
-    held += change
-    if (held > pages) out.push(p)
-  })
-  return out
+export const overfullCalls = (alike: readonly AlikeParts[], calls: number, pages: number): readonly number[] => {
+  const held = heldSwappingAll(alike, calls)
+  return [...held.keys()].filter((p) => held[p]! > pages)
 }
 
-/** The change of held pages at each call. */
-const swappingAll = (planned: readonly PlannedStays[], calls: number, may = canSwap): Int32Array => {
+/** Pages held at each call in this case. */
+export const heldSwappingAll = (alike: readonly AlikeParts[], calls: number, may = canSwap): Int32Array => {
   const by = new Int32Array(calls + 1)
-  for (const t of planned) {
-    const pages = t.to - t.from
-    const { stays } = t
-    const movable = may(t)
+  for (const p of alike) {
+    const { stays } = p
+    const pages = p.to - p.from
+    const movable = may(p)
     let first = stays[0]!.first
     for (let i = 0; i < stays.length; i++) {
       const next = stays[i + 1]
-      if (next && !movable && !t.swapped[i]) continue
+      if (next && !movable) continue
       by[first]! += pages
       by[Math.min(calls, stays[i]!.last + 1)]! -= pages
       if (next) first = next.first
     }
   }
-  return by
+  return summedUp(by)
+}
+
+const summedUp = (changes: Int32Array): Int32Array => {
+  for (let p = 1; p < changes.length; p++) changes[p]! += changes[p - 1]!
+  return changes
 }
 
 const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()
@@ -292,18 +293,6 @@ export const byPoint = (
 }
 
 /** Returns true if a planner may swap the part. */
-export const canSwap = (t: PlannedStays): boolean => isMovable(t.kind)
+export const canSwap = (t: Pick<PlannedStays, 'kind'>): boolean => isMovable(t.kind)
 /** Returns true if a planner may drop the part without a lower tier: fed values have a source. */
-export const isFedAgain = (t: PlannedStays): boolean => t.kind === 'fed'
-
-/** Stays of parts of at most this number of pages, which then move by themselves. */
-export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] => {
-  const out: PlannedStays[] = []
-  for (const t of planned) {
-    if (!canSwap(t) || t.to - t.from <= pages) out.push(t)
-    else
-      for (let from = t.from; from < t.to; from += pages)
-        out.push(leavingIn({ ...t, from, to: Math.min(t.to, from + pages) }, t.kind, t))
-  }
-  return out
-}
+export const isFedAgain = (t: Pick<PlannedStays, 'kind'>): boolean => t.kind === 'fed'

@@ -3,37 +3,23 @@
 // Worked example: the model gives a loop a working set of 40 MiB, but in the layout it has 46. From then on 6 MiB are added.
 import { bytesOf, PAGE_BYTES } from '../core/bytes'
 import type { Layout } from '../schedule/layout'
-import { canSwap } from '../schedule/stays'
+import { canSwap, heldSwappingAll } from '../schedule/stays'
 import type { Model } from './model'
 
 /** For each loop the peak of the device if all pages leave that may leave. */
-const workingBytes = ({ planned, calls }: Layout, loopOf: readonly number[], loops: number): Float64Array => {
-  const change = new Int32Array(calls.length + 1)
-  for (const t of planned) {
-    const pages = t.to - t.from
-    const moves = canSwap(t)
-    let { first } = t.stays[0]!
-    for (let k = 0; k < t.stays.length; k++) {
-      const next = t.stays[k + 1]
-      if (next && !moves) continue
-      change[first]! += pages
-      change[Math.min(calls.length, t.stays[k]!.last + 1)]! -= pages
-      if (next) first = next.first
-    }
-  }
+const workingBytes = ({ alike, calls }: Layout, loopOf: readonly number[], loops: number): Float64Array => {
+  const held = heldSwappingAll(alike, calls.length)
   const most = new Float64Array(loops)
-  let held = 0
   for (let p = 0; p < calls.length; p++) {
-    held += change[p]!
     const i = loopOf[calls[p]!.segment]!
-    if (i >= 0) most[i] = Math.max(most[i]!, bytesOf(held))
+    if (i >= 0) most[i] = Math.max(most[i]!, bytesOf(held[p]!))
   }
   return most
 }
 
 /** Bytes on pages that may leave, after each loop and before any swap. The peak of the other pages. */
 const standingBytes = (
-  { planned, calls }: Layout,
+  { alike, calls }: Layout,
   loopOf: readonly number[],
   loops: number,
 ): { moving: Float64Array; fixed: number } => {
@@ -42,7 +28,7 @@ const standingBytes = (
     if (loopOf[segment]! >= 0) last[loopOf[segment]!] = p
   })
   const [moves, stays] = [new Int32Array(calls.length + 1), new Int32Array(calls.length + 1)]
-  for (const t of planned) {
+  for (const t of alike) {
     const change = canSwap(t) ? moves : stays
     change[t.stays[0]!.first]! += t.to - t.from
     change[Math.min(calls.length, t.stays[t.stays.length - 1]!.last)]! -= t.to - t.from

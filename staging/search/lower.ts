@@ -103,14 +103,14 @@ export class Lowering {
     }, [])
     const like = (of: readonly Segment[], g = graph): Candidate => {
       const whole = inRows(cutForLink(layOut(g, of, machine, { packing: 'dense', persistents: homes }), machine.link), machine)
-      const { planned, calls } = whole.layout
+      const { layout } = whole
       // Other segments differ at the beginning of the step.
       const more = of.length - roomOf.length
       const fit = (pages: number): readonly PlannedStays[] =>
         swapUntil(
-          planned,
-          calls,
-          Int32Array.from(calls, (c) => Math.floor((1 - roomOf[Math.max(0, c.segment - more)]!) * pages)),
+          layout.planned,
+          layout.calls,
+          Int32Array.from(layout.calls, (c) => Math.floor((1 - roomOf[Math.max(0, c.segment - more)]!) * pages)),
           leavingOf(machine),
         )
       return { ...whole, fit }

@@ -85,8 +85,8 @@ class Search {
       const made = this.layOut()
       if (!made || made.candidate.least <= pages) return made
       const { candidate, loopOf } = made
-      const { planned, calls } = candidate.layout
-      const full = new Set(mapped(overfullCalls(planned, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
+      const { alike, calls } = candidate.layout
+      const full = new Set(mapped(overfullCalls(alike, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
       const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
       calibrate(model, candidate.layout, loopOf)
       if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)

@@ -245,7 +245,7 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
     .filter((r) => r.ops.length > 0)
 }
 
-/** Drops a forward op if it runs again, for the backward pass, before any op reads its values. */
+/** Drops a forward op if it runs again, for the backward pass, before any op reads its values. Unchanged runs stay the same objects. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const needed = new Uint8Array(graph.values.length)
   for (const v of graph.values) if (isResult(v)) needed[v.id] = 1
@@ -263,9 +263,10 @@ const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
     const { phase, group, grid, ops: all, expands } = runs[i]!
     const ops: OpId[] = []
     for (let k = all.length - 1; k >= 0; k--) if (isRead(all[k]!)) ops.push(all[k]!)
-    if (ops.length > 0) kept.push({ phase, group, grid, ops: ops.reverse(), expands })
+    if (ops.length === 0) continue
+    kept.push(ops.length === all.length ? runs[i]! : { phase, group, grid, ops: ops.reverse(), expands })
   }
-  return kept.reverse()
+  return kept.length === runs.length && kept.every((r, i) => r === runs[runs.length - 1 - i]) ? runs : kept.reverse()
 }
 
 /** Returns the runs in order: with late updates, and without unread ops. */
@@ -288,26 +289,27 @@ export const segmentsOn = (graph: Graph, planned: readonly Run[], known?: KnownS
 
 type Sliced = (gridOf: (r: Run) => Grid) => Either<TileError, readonly Segment[]>
 
+/** The values that each run of a list reads and leaves. */
+export const liveIn = onceForPair((graph: Graph, runs: readonly Run[]): readonly RunLiveness[] =>
+  liveness(
+    graph,
+    mapped(runs, (r) => r.ops),
+  ),
+)
+
+/** A key of these ops. Runs of several steps share their lists of ops. */
+export const opsKey = onceFor((ops: readonly OpId[]): string => ops.join())
+
 /** Segments by run (its phase, its ops and the values that outlive it), then by grid. */
 export type KnownSegments = Map<string, Map<string, Either<TileError, Segment>>>
 
 const slicedOn = (graph: Graph, runs: readonly Run[], expands: boolean, common?: KnownSegments): Sliced => {
   // Only tiled runs and `common` need it.
-  let live: readonly RunLiveness[] | undefined
-  const leavesOf = (i: number): ReadonlySet<ValueId> => {
-    live ??= liveness(
-      graph,
-      mapped(runs, (r) => r.ops),
-    )
-    return live[i]!.outputs
-  }
+  const leavesOf = (i: number): ReadonlySet<ValueId> => liveIn(graph, runs)[i]!.outputs
   const bodyOf = ({ ops, expands: grows = expands }: Run, grid: Grid, i: number): Either<TileError, SlicedRun> =>
     isTiled(grid) ? sliceRun(graph, ops, grid, leavesOf(i), grows) : E.right({ body: mapped(ops, (op) => ({ op })), keeps: [] })
-  const runKey = ({ phase, ops, expands: grows = expands }: Run, i: number): string => {
-    const leaves = leavesOf(i)
-    const left = ops.flatMap((id) => graph.ops[id]!.outs.filter((v) => leaves.has(v)))
-    return `${phase}${grows ? '+' : ''} ${ops.join()};${left.join()}`
-  }
+  const runKey = ({ phase, ops, expands: grows = expands }: Run, i: number): string =>
+    `${phase}${grows ? '+' : ''} ${opsKey(ops)};${[...leavesOf(i)].join()}`
   const byRun = mapped(runs, (): Map<string, Either<TileError, Segment>> | undefined => undefined)
   const byGridOf = (r: Run, i: number): Map<string, Either<TileError, Segment>> => {
     const key = common ? runKey(r, i) : ''

@@ -1,7 +1,8 @@
-// Fed pages that cross the border of two steps: loaded while a step ends, read in the next. In: a plan of sound indices and points. Out: the first such
-// page that the step reads without a load, or loads without a reader. Invariant: residencies that begin the step without a swap in, and those that are filled
-// for the next step, form pairs on the same physical pages. The checks of residency.ts find other owners of these pages. Worked example: images that
-// begin in pages 4-8 and are loaded for the next step into pages 5-9 would be read one page off.
+// Pages that cross the border of two steps: loaded while a step ends, read in the next. They hold fed values, or parameters whose home is in the
+// lower tier. In: a plan of sound indices and points. Out: the first such page that the step reads without a load, or loads without a reader.
+// Invariant: residencies that begin the step without a swap in, and those that are filled for the next step, form pairs on the same physical pages.
+// The checks of residency.ts find other owners of these pages. Worked example: images that begin in pages 4-8 and are loaded for the next step into
+// pages 5-9 would be read one page off.
 import type { Plan, Residency } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault } from './failure'
@@ -14,10 +15,10 @@ export interface Border {
 }
 
 export const borderOf = (plan: Plan): Border => {
-  const isFed = plan.storages.map(({ cells }) => cells.some((c) => plan.cells[c]?.scope === 'fed'))
+  const isLoaded = plan.storages.map(({ cells, home }) => home !== undefined || cells.some((c) => plan.cells[c]?.scope === 'fed'))
   return {
-    begins: (r) => !r.swapIn && isFed[r.storage] === true,
-    endsFor: (r) => r.swapIn?.from === 'source' && r.swapIn.ready === plan.calls.length,
+    begins: (r) => !r.swapIn && isLoaded[r.storage] === true,
+    endsFor: (r) => r.swapIn?.ready === plan.calls.length,
   }
 }
 
@@ -42,7 +43,8 @@ export const soundBorder = ({ plan }: Facts): Fault => {
     if (!begins(r)) return undefined
     const from = loaded.get(key(r))
     loaded.delete(key(r))
-    if (r.acquire !== 0 || r.swapOut) return arriving(`${name(r)} are fed, but acquired at ${r.acquire} without a load`)
+    if (r.acquire !== 0) return arriving(`${name(r)} are acquired at ${r.acquire} without a load`)
+    if (r.swapOut && plan.storages[r.storage]!.home === undefined) return arriving(`${name(r)} are fed, but swapped out`)
     if (!from) return arriving(`${name(r)} begin the step, but the step before does not load them`)
     return samePages(r, from) ? undefined : arriving(`${name(r)} begin the step in other pages than the step before loads`)
   })

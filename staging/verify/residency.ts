@@ -97,10 +97,11 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     const { label } = storages[storage]!
     const before = pagesBefore[storage]!
     const isForNext = endsFor(residencies[i]!)
-    for (let p = from; p < to && !isForNext; p++) {
+    for (let p = from; p < to; p++) {
+      if (isForNext && residencies[i]!.swapIn!.from === 'source') break
       if (resident[before + p]! >= 0)
         return broken('pages', `page ${p} of '${label}' is acquired, but it is already on the device`, facts.at(point))
-      resident[before + p] = i
+      if (!isForNext) resident[before + p] = i
     }
     for (const run of runs)
       for (let p = run.page; p < run.page + run.count; p++) {
@@ -116,7 +117,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
         owner[p] = i
       }
     held += to - from
-    return isForNext ? undefined : survival.acquire(i)
+    return isForNext ? survival.load(i) : survival.acquire(i)
   }
   const withinBudget = (point: number): Fault => {
     peak = Math.max(peak, held)

@@ -82,7 +82,7 @@ const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   const end = plan.calls.length
   if (![r.acquire, r.release, r.swapIn?.ready ?? 0, r.swapOut?.start ?? 0].every(whole)) return 'a point is not a whole number'
   if (r.acquire >= r.release || r.release > end) return `acquired at ${r.acquire} and released at ${r.release} of ${end}`
-  const isForNext = r.swapIn?.from === 'source' && r.swapIn.ready === end && r.release === end && !r.swapOut
+  const isForNext = r.swapIn?.ready === end && r.release === end && !r.swapOut
   if (r.swapIn && !isForNext && (r.swapIn.ready < r.acquire || r.swapIn.ready >= r.release))
     return `its swap in is ready at ${r.swapIn.ready}`
   const earliest = r.swapIn ? r.swapIn.ready : r.acquire
@@ -248,7 +248,7 @@ const soundHomes = (plan: Plan): Fault => {
       const { home, bytes, label } = plan.storages[r.storage]!
       const name = (): string => `residency ${i} (pages [${r.from},${r.to}) of '${label}')`
       if (home !== undefined) {
-        if (r.swapIn?.from !== 'tier' || r.swapOut?.to === 'sink') return tier(`${name()} is not swapped in from its home`)
+        if (r.swapIn?.from === 'source' || r.swapOut?.to === 'sink') return tier(`${name()} is not swapped in from its home`)
         return r.tierOffset === home + bytesOf(r.from)
           ? undefined
           : tier(`${name()} is swapped at ${r.tierOffset}, but its home is at ${home}`)
@@ -315,8 +315,8 @@ export const soundStructure = (facts: Facts): Fault => {
     () => soundLifetimes(plan),
     () => eachFault(plan.residencies, soundResidency(plan)),
     () => eachFault(plan.residencies, soundEnds(plan)),
-    () => soundBorder(facts),
     () => soundStays(plan),
     () => soundHomes(plan),
+    () => soundBorder(facts),
   ])
 }

@@ -14,6 +14,8 @@ import { emptyTier, type Stored } from './tier'
 export interface Survival {
   readonly swapOut: (residency: number) => Fault
   readonly acquire: (residency: number) => Fault
+  /** Checks the load of a residency for the next step. */
+  readonly load: (residency: number) => Fault
   readonly isLost: (view: View) => boolean
   readonly anyLost: (cell: number) => boolean
   /** Returns the number of pages of the cell that were not output. */
@@ -101,7 +103,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
 
   /**
-   * Returns the lower tier's copies of the pages that a residency swaps in. Their swaps out have ended: each ends before its
+   * Returns the lower tier's copies of the pages that a residency swaps in, or begins the step with. Their swaps out have ended: each ends before its
    * pages are released, and the pages are acquired again only after that.
    */
   const swapIn = (index: number): readonly Stored[] | Fault => {
@@ -112,7 +114,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       const name = `page ${page} of '${storages[r.storage]!.label}'`
       if (!copy)
         return broken('tier', `residency ${index} swaps in ${name}, which was not swapped out to there`, facts.at(r.acquire))
-      copy.readUntil = Math.max(copy.readUntil, r.swapIn!.ready)
+      copy.readUntil = Math.max(copy.readUntil, r.swapIn?.ready ?? 0)
       copies.push(copy)
     }
     return copies
@@ -146,8 +148,9 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
           `page ${page} of '${storages[r.storage]!.label}' is on the device again after its output`,
           facts.at(r.acquire),
         )
-    if (r.swapIn?.from === 'source' || begins(r)) return fromSource(index)
-    const copies = r.swapIn ? swapIn(index) : []
+    const isFed = r.swapIn ? r.swapIn.from === 'source' : begins(r) && storages[r.storage]!.home === undefined
+    if (isFed) return fromSource(index)
+    const copies = r.swapIn || begins(r) ? swapIn(index) : []
     if (copies === undefined || 'tag' in copies) return copies
     for (const c of cellsOn(r)) {
       const kept = cells[c]!.scope === 'persistent' && r.acquire === 0 && homeOf(c) === undefined
@@ -162,6 +165,12 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       }
     }
     return undefined
+  }
+
+  // No swap out may follow, so the next step begins with the bytes of the home at the end of this step (`isHome`).
+  const load = (index: number): Fault => {
+    const copies = residencies[index]!.swapIn!.from === 'tier' ? swapIn(index) : undefined
+    return copies && 'tag' in copies ? copies : undefined
   }
 
   const elementBytes = (view: View): number => facts.elementBytes[view.value]!
@@ -189,5 +198,5 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       const copy = tier.find(places[cell]!.storage, at, homeOf(cell)! + bytesOf(at))
       return copy?.intact.includes(cell) === true && written < copy.start
     })
-  return { swapOut, acquire, isLost, wrote, kept, isHome, anyLost: (c) => lost[c]!.length > 0 }
+  return { swapOut, acquire, load, isLost, wrote, kept, isHome, anyLost: (c) => lost[c]!.length > 0 }
 }

@@ -18,8 +18,10 @@ import { tryStage } from '../../src/stage/stage'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
+import { isForNext } from '../../staging/plan/ahead'
 import { fitted } from '../../staging/planner/fastest'
-import { swappingOnDemand } from '../../staging/schedule/candidate'
+import { ahead } from '../../staging/planner/overlapping'
+import { type Candidate, swappingOnDemand } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { layOut } from '../../staging/schedule/layout'
 import { homesOf } from '../../staging/search/lower'
@@ -126,11 +128,16 @@ const narrow = model(
 )
 
 /** All that may is in the lower tier, and small weights share pages there. */
-const withSharedHomes = ({ plan: { graph }, machine }: Staged): Staged => {
+const withSharedHomes = (
+  { plan: { graph }, machine }: Staged,
+  loads: (c: Candidate) => Candidate = (c) => c,
+  room = 0,
+): Staged => {
   const p = problemOf(graph, machine)
   const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
   const c = swappingOnDemand(layOut(graph, inCoreSegments(graph), machine, { packing: 'dense', persistents }), machine)
-  const made = fitted(c, { strategy: 'by hand', budgetBytes: bytesOf(c.least), machine, algorithms: 'fixed' })
+  const o = { strategy: 'by hand', budgetBytes: bytesOf(c.least + room), machine, algorithms: 'fixed' } as const
+  const made = fitted(loads(c), o)
   if (isLeft(made)) throw new Error(JSON.stringify(made.left))
   return describePlan(paged(made.right), machine)
 }
@@ -147,6 +154,36 @@ for (const name of fewOrAll([MIXED], Object.keys(CASES)))
       const r = await trained(narrow, small, { steps: 3, ...tier })
       assert.equal([r.weightsSha256, r.losses], [expected.weightsSha256, expected.losses])
       assert.is(r.arenaPeakBytes, r.peakBytes)
+    }
+  })
+
+for (const name of fewOrAll([MIXED], Object.keys(CASES)))
+  test(`${name}: weights that a step loads for the next one have the bits of in-core`, async () => {
+    const { freeze: _, ...o } = CASES[name]!
+    const alone = staged(wide, { strategy: 'in-core', ...o })
+    const { link } = alone.machine
+    // On a fast link, weights are written and loaded before the step ends.
+    const fast = { ...link, inBytesPerSecond: 1e12, outBytesPerSecond: 1e12, latencySeconds: 0 }
+    const crossing = withSharedHomes(
+      { ...alone, machine: { ...alone.machine, link: fast } },
+      (c) => ahead(c, fast, { fed: Infinity, home: Infinity }),
+      100,
+    )
+    const { plan } = crossing
+    assert.ok(!isLeft(verify(plan)))
+    const isHome = (storage: number): boolean => plan.storages[storage]!.home !== undefined
+    const loads = plan.residencies.filter((r) => isHome(r.storage) && isForNext(r, plan.calls.length))
+    const begins = plan.residencies.filter((r) => isHome(r.storage) && !r.swapIn)
+    assert.is(loads.length, begins.length)
+    assert.ok(loads.length > 0)
+    const expected = await trained(wide, alone, { steps: 7 })
+    for (const tier of [{}, { spill: root }]) {
+      const checkpointDir = join(root, `${name} ${Object.keys(tier)}`)
+      const first = await trained(wide, crossing, { steps: 3, checkpointDir, checkpointEvery: 2, ...tier })
+      assert.equal(first.losses, expected.losses.slice(0, 3))
+      assert.is(first.arenaPeakBytes, first.peakBytes)
+      const r = await trained(wide, crossing, { steps: 7, checkpointDir, resume: true, ...tier })
+      assert.equal([r.resumedFrom, r.weightsSha256], [3, expected.weightsSha256])
     }
   })
 

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
 import { type Box, fullBox } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
-import { bytesTouched, type Parts, type PageStays, touches } from '../../staging/memory/touches'
+import { bytesTouched, eachPart, type Parts, type PageStays, touches } from '../../staging/memory/touches'
 import { expand } from '../../staging/plan/expand'
 import type { Graph } from '../../staging/graph/graph'
 import { type Segment, UNTILED, type Unrolled } from '../../staging/plan/plan'
@@ -98,7 +98,9 @@ test('values that are no images are touched whole, or by rows', () => {
 const laidOut = (g: Graph, segments: readonly Segment[], cut: Parts = 'usual') => {
   const x: Unrolled = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
   const placement = place(x.cells, x.calls)
-  const parts = touches(g, segments, x.calls, placement, 'segment', cut)
+  const parts: PageStays[] = []
+  for (const p of touches(g, segments, x.calls, placement, 'segment', cut))
+    eachPart(p, (from, to) => parts.push({ storage: p.storage, from, to, stays: p.stays }))
   const of = (name: string): readonly PageStays[] => {
     const cell = x.cells.find((c) => c.scope !== 'local' && c.values.includes(valueNamed(g, name)))!
     return parts.filter((c) => c.storage === placement.places[cell.id]!.storage)

@@ -9,12 +9,20 @@ import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { isForNext } from '../../staging/plan/ahead'
 import type { Plan } from '../../staging/plan/plan'
-import { inCorePages } from '../../staging/planner/fastest'
+import { inCorePages, scheduled } from '../../staging/planner/fastest'
 import { machines } from '../../staging/sim/machines'
-import { simulate } from '../../staging/sim/simulate'
+import { outcomeOf, simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
+import { overlapping } from '../../staging/planner/overlapping'
+import { type Candidate, swappingOnDemand } from '../../staging/schedule/candidate'
+import { inCoreSegments } from '../../staging/schedule/incore'
+import { layOut } from '../../staging/schedule/layout'
+import { homesOf } from '../../staging/search/lower'
+import { problemOf } from '../../staging/search/problem'
 import { FULL } from '../full'
 import { trainingGraph } from '../golden/golden'
+import { Sketch } from '../graph/sketch'
+import { trained } from '../tile/trained'
 
 const v100 = machines['v100-pcie-16g']!
 const linkOf = (inBytesPerSecond: number): Machine => ({ ...v100, link: { ...v100.link, inBytesPerSecond } })
@@ -98,6 +106,40 @@ test('a budget without room for two inputs has the plan without overlap', () => 
   const least = inCorePages(graph, v100)
   const { plan } = stepOf(graph, linkOf(1e9), 'auto', least)
   assert.ok(plan.peakPages <= least)
+})
+
+/** Nine weights of 2.25 MiB, all of them in the lower tier. */
+const atHome = (() => {
+  const s = new Sketch([1, 256, 16, 16])
+  let x = s.image
+  for (let k = 0; k < 9; k++) x = s.relu(s.conv(x, `c${k}`, 256, 3, undefined, false), `r${k}`)
+  const graph = trained(s, x)
+  const p = problemOf(graph, v100)
+  const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
+  return swappingOnDemand(layOut(graph, inCoreSegments(graph), v100, { packing: 'dense', persistents }), v100)
+})()
+
+test('parameters of the lower tier are loaded in the step before, if the step waits for them', () => {
+  const machine = { ...v100, link: { ...v100.link, inBytesPerSecond: 1e11, outBytesPerSecond: 1e11 } }
+  const { graph } = atHome.layout
+  const pages = atHome.least + 20
+  const secondsOf = (c: Candidate): number => {
+    const plan = scheduled(c, 'auto', { machine, budgetBytes: bytesOf(pages) })
+    return plan ? outcomeOf(plan, machine.link).makespanSeconds : Infinity
+  }
+  const alone = secondsOf(atHome)
+  const offered = overlapping(graph, machine, pages, atHome, alone)
+  let [least, best]: [number, Candidate] = [alone, atHome]
+  let seconds = Infinity
+  for (let next = offered.next(seconds); !next.done; next = offered.next(seconds)) {
+    seconds = secondsOf(next.value)
+    if (seconds < least) [least, best] = [seconds, next.value]
+  }
+  assert.ok(least < 0.98 * alone, `${least} of ${alone}`)
+  const crossing = best.fit(pages).filter((t) => t.kind === 'home' && t.ahead !== undefined)
+  assert.ok(crossing.length > 0)
+  // A weight that the last calls update cannot leave and return before the step ends.
+  assert.ok(crossing.every(({ stays }) => stays[stays.length - 1]!.last < atHome.layout.calls.length - 1))
 })
 
 test.run()

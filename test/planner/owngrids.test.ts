@@ -94,10 +94,10 @@ test('a loop that needs too many pages is not tried again with tiles of that siz
   const isLarger = (a: Grid, b: Grid): boolean => a.B <= b.B && a.H <= b.H && a.W <= b.W
   const improver = ownGrids(plain, machine, best.least, best, 1)
   for (let next = improver.next(Infinity); !next.done; next = improver.next(Infinity)) {
-    const { segments, planned, calls } = next.value.layout
+    const { segments, alike, calls } = next.value.layout
     const again = full.find(({ loop, grid }) => isLarger(segments[loop]!.grid, grid))
     assert.is(again, undefined, JSON.stringify(again))
-    for (const p of overfullCalls(planned, calls.length, best.least)) {
+    for (const p of overfullCalls(alike, calls.length, best.least)) {
       const loop = calls[p]!.segment
       full.push({ loop, grid: segments[loop]!.grid })
     }

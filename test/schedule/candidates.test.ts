@@ -8,9 +8,11 @@ import type { Graph } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
 import type { Candidate } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
-import { heldAt, layOut, packedAs } from '../../staging/schedule/layout'
+import { swapUntil } from '../../staging/schedule/belady'
+import { jointFinest } from '../../staging/schedule/jointsearch'
+import { cutInto, heldAt, heldAtSwappingAll, type Layout, layOut, packedAs } from '../../staging/schedule/layout'
 import { scheduleSwaps } from '../../staging/schedule/swaptimes'
-import { leastPages, tightestCall } from '../../staging/schedule/stays'
+import { canSwap, leastPages, occupancy, heldSwappingAll, tightestCall, tightestSwappingAll } from '../../staging/schedule/stays'
 import { planners } from '../../staging/planner/strategies'
 import { machines } from '../../staging/sim/machines'
 import { samePad, Sketch } from '../graph/sketch'
@@ -127,6 +129,30 @@ test('the values on the device at the worst call: all of them, largest first', (
   assert.ok(a.stays.length > 1 && idle < a.stays[1]!.first, 'a has a gap')
   assert.ok(heldAt(l, l.planned, idle).some((h) => h.label === 'a'))
   assert.not(heldAt(l, gone, idle).some((h) => h.label === 'a'))
+})
+
+test('alike parts have the pages and the least memory of each part, in tiles as in-core', () => {
+  const s = new Sketch([1, 8, 1024, 512])
+  const conv = (x: typeof s.image, layer: string) => s.conv(x, layer, 8, 3, samePad(3))
+  const graph = trained(s, s.relu(conv(s.relu(conv(s.image, 'a'), 'ra'), 'b'), 'rb'))
+  const tiled: Layout[] = []
+  const finest = jointFinest(graph, machine, 1e5)
+  for (let next = finest.next(false); !next.done; next = finest.next(false)) tiled.push(next.value.layout)
+  assert.ok(tiled.some((l) => l.segments.some((s) => tilesOf(s.grid) > 1) && l.planned.length > l.alike.length))
+  for (const l of [layout(), ...tiled]) {
+    const count = l.calls.length
+    assert.equal(
+      heldSwappingAll(l.alike, count, () => false),
+      occupancy(l.planned, count),
+    )
+    const leaving = swapUntil(l.planned, l.calls, 0)
+    const tightest = tightestSwappingAll(l.alike, count)
+    assert.equal(tightest, tightestCall(leaving, count))
+    assert.equal(heldAtSwappingAll(l, tightest.call, canSwap), heldAt(l, leaving, tightest.call))
+    const cut = cutInto(l, 1)
+    assert.ok(cut.planned.every((t) => !canSwap(t) || t.to - t.from === 1))
+    assert.equal(occupancy(cut.planned, count), occupancy(l.planned, count))
+  }
 })
 
 test.run()

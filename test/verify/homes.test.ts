@@ -2,10 +2,14 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { loadNative } from '../../src/device/native'
 import { compileSegments, paged } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
+import { isForNext } from '../../staging/plan/ahead'
+import { toTape } from '../../staging/plan/tape'
 import { fitted } from '../../staging/planner/fastest'
+import { ahead } from '../../staging/planner/overlapping'
 import { swappingOnDemand } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { layOut } from '../../staging/schedule/layout'
@@ -63,10 +67,10 @@ refuses('the copy home starts before the last write', 'leaving', plan, (p) => {
 })
 refuses(
   'it is not swapped in from its home',
-  'tier',
+  'arriving',
   plan,
   (p) => void delete residencies(p, 'a.weight')[0]!.swapIn,
-  /swapped in from its home/,
+  /the step before does not load/,
 )
 refuses('it is read before it is there', 'arriving', plan, (p) => {
   const r = residencies(p, 'b.weight')[0]!
@@ -175,6 +179,89 @@ refuses(
   },
   /bytes for/,
 )
+
+// ---------------------------------------------------------------- homes that are loaded for the next step
+
+/** Weights of the first plan, loaded again after their update. The link is fast, so they return before the step ends. */
+const loadedAhead = (() => {
+  const { graph } = made
+  const link = { ...machine.link, inBytesPerSecond: 1e12, outBytesPerSecond: 1e12, latencySeconds: 0 }
+  const p = problemOf(graph, machine)
+  const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
+  const c = swappingOnDemand(layOut(graph, inCoreSegments(graph), machine, { packing: 'dense', persistents }), machine)
+  const o = { strategy: 'by hand', budgetBytes: bytesOf(c.least + 2), machine: { ...machine, link } }
+  const planned = fitted(ahead(c, link, { fed: 0, home: 2 }), o)
+  if (isLeft(planned)) throw new Error(renderError(planned.left))
+  return paged(planned.right)
+})()
+const crossing = (): MutablePlan => structuredClone(loadedAhead) as MutablePlan
+/** The load of b's weight for the next step, and its residencies of this step. */
+const ofWeight = (p: MutablePlan) => {
+  const all = residencies(p, 'b.weight')
+  return {
+    load: all.find((r) => isForNext(r, p.calls.length))!,
+    first: all.find((r) => !r.swapIn)!,
+    last: all.find((r) => r.swapOut)!,
+  }
+}
+const without = (p: MutablePlan, r: MutablePlan['residencies'][number]): void =>
+  void p.residencies.splice(p.residencies.indexOf(r), 1)
+
+test('weights are loaded for the next step after their update', () => {
+  assert.is(verify(loadedAhead)._tag, 'Right')
+  const { load, last } = ofWeight(crossing())
+  assert.is(load.swapIn!.from, 'tier')
+  assert.ok(load.acquire >= last.release)
+})
+
+refuses('no step loads the weight', 'arriving', crossing, (p) => without(p, ofWeight(p).load), /the step before does not load/)
+refuses(
+  'the weight comes from the data',
+  'structure',
+  crossing,
+  (p) => {
+    ofWeight(p).load.swapIn!.from = 'source'
+  },
+  /not one fed/,
+)
+refuses(
+  'it is loaded from elsewhere',
+  'tier',
+  crossing,
+  (p) => {
+    ofWeight(p).load.tierOffset = homeOf(p, 'a.weight').home!
+  },
+  /its home is at/,
+)
+/** In a page that nothing else has. */
+const loadEarly = (p: MutablePlan): void => {
+  const { load, first } = ofWeight(p)
+  without(p, load)
+  const [page, count] = [p.peakPages, load.to - load.from]
+  p.peakPages += count
+  p.budgetBytes += bytesOf(10)
+  for (const r of [load, first]) r.runs = [{ page, count }]
+  load.acquire = first.release
+  p.residencies.splice(
+    p.residencies.findIndex((r) => r.acquire > load.acquire),
+    0,
+    load,
+  )
+}
+refuses('it is loaded before its update', 'tier', crossing, loadEarly, /still being swapped in/)
+refuses('it begins the step in other pages', 'arriving', crossing, (p) => {
+  ofWeight(p).load.runs = structuredClone(residencies(p, 'c.weight').find((r) => isForNext(r, p.calls.length))!.runs)
+})
+
+const refusedTape = (name: string, edit: (p: MutablePlan) => void, words: RegExp): void =>
+  test(`the reader refuses: ${name}`, () => {
+    const p = crossing()
+    edit(p)
+    assert.throws(() => new (loadNative().Session)(toTape(p), { device: 'cpu' }), words)
+  })
+
+refusedTape('a weight that is not loaded', (p) => without(p, ofWeight(p).load), /begins the step, but is not filled for the next/)
+refusedTape('a home that is written after it was loaded', loadEarly, /has read these tier bytes for the next step/)
 
 // ---------------------------------------------------------------- updates by rows
 
