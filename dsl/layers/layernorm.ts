@@ -118,7 +118,7 @@ const divided = (x: Ref, at: LayerPosition, factor: number, eps: number) =>
   )
 
 /** PyTorch divides by at least 1e-12. */
-const LEAST_SQUARES = 1e-24
+export const LEAST_SQUARES = 1e-24
 
 export const unitNormRule: LayerRule<UnitNorm<string>> = {
   codec: layerCodec('unitNorm', {}),

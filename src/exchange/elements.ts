@@ -174,3 +174,36 @@ export const scaledGroups = (r: Reading, at: number, weight: Weight, name: () =>
   r.parameter(called, weight, [groups, 1, 1])
   return put(r, { ...own, step: r.layer(layerScale(called, 1, { groups }), own.step) })
 }
+
+/** Each number of a column [N, 1] `times` in a row, as `spillway export` writes factors of groups. Returns false for other weights. */
+export const spread = (r: Reading, weight: Weight): boolean => {
+  const [count, one] = weight.dims
+  const to = r.numbers(1)
+  const times = Number(to?.[1])
+  if (weight.dims.length !== 2 || count === 1 || one !== 1 || to?.length !== 2 || to[0] !== count || !(times > 1)) return false
+  r.is({ tag: 'spread', weight, times })
+  return true
+}
+
+/** Such numbers in one axis. Returns false for other values. */
+export const sameSpread = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  if (s.tag !== 'spread') return false
+  r.is(s)
+  return true
+}
+
+/** An image times one trained number for each group of channels. Returns false for other products. */
+export const scaledBySpread = (r: Reading, nameOf: (w: Weight) => string): boolean => {
+  const [x, s] = [r.symbol(0), r.symbol(1)]
+  if (s.tag !== 'spread' || x.tag !== 'data' || x.form !== 'image') return false
+  const groups = s.weight.dims[0]!
+  if (groups * s.times !== r.shape(x.step)[1])
+    return refuse(
+      'it multiplies by other numbers than one for each group of channels; allowed: numbers of groups of the same size',
+    )
+  const name = nameOf(s.weight)
+  r.parameter(name, s.weight, [groups, 1, 1])
+  r.is({ tag: 'data', step: r.layer(layerScale(name, 1, { groups }), x.step), form: 'image' })
+  return true
+}

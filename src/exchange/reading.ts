@@ -45,6 +45,11 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   array: 'a computed constant',
   power: 'a part of a generalised mean',
   standard: 'a part of a standardised weight',
+  rotated: 'a part of rotary positions',
+  length: 'the length of channels or pixels',
+  squares: 'a part of a norm of channels',
+  spread: 'repeated weights',
+  weights: 'several weights',
   band: 'a part of the rows or columns',
   every: 'a part of the rows or columns',
 }

@@ -14,6 +14,7 @@ import { joinBands } from './takerolls'
 import { aligned, joinTokens } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
+import { sameSpread } from './elements'
 import { exchangedPairs, reshapedPairs } from './takerotary'
 import { gatherView, joinViews, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
 import { axesOfForm, isLast, meaningOf, sizeOf } from './views'
@@ -88,7 +89,7 @@ const ungrouped = (r: Reading, { step, groups, shuffled }: Extract<Meaning, { ta
 }
 
 export const reshape = (r: Reading): unknown => {
-  if (reshapedPairs(r)) return undefined
+  if (reshapedPairs(r) || sameSpread(r)) return undefined
   const s = r.symbol(0)
   if (s.tag === 'weight') {
     const to = r.numbers(1) ?? refuse('its shape is computed')
@@ -141,6 +142,7 @@ export const squeeze = (r: Reading): unknown => {
 }
 
 export const unsqueeze = (r: Reading): unknown => {
+  if (sameSpread(r)) return undefined
   const s = r.symbol(0)
   const axes = axesOf(r) ?? refuse('its axes are computed')
   if (s.tag === 'weight') {

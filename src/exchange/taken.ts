@@ -41,7 +41,7 @@ import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
 import { einsum, gatheredTable, scaledScores, scoreSizes, softScores } from './takeattention'
-import { lengths, sameLengths } from './elements'
+import { lengths, sameLengths, spread } from './elements'
 import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
@@ -64,6 +64,7 @@ import { softmaxOfView } from './takematrices'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
 import { atLeast, meanOfPowers, power } from './takepowers'
+import { squaresPart } from './takesquares'
 import { standardPart } from './takestandard'
 import { repeatedToken } from './taketokens'
 import { flattenView } from './takeviews'
@@ -171,7 +172,7 @@ const choosesSoftplus = (r: Reading): boolean => {
 /** Repeats elements; sums and products do so themselves. */
 const expanded = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag === 'weight') return r.is(s)
+  if (s.tag === 'weight') return spread(r, s.weight) || r.is(s)
   if (sameLengths(r)) return undefined
   if (r.numbers(1)?.every((n) => n === 1)) return r.is(s)
   const { step, form } = r.data(0)
@@ -321,7 +322,7 @@ const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
   if (node.fault !== undefined) refuse(node.fault)
   const isOnnx = OWN_DOMAINS.includes(node.domain ?? '')
-  if (isOnnx && takesConstants(r, node.opType ?? '')) return
+  if (isOnnx && (takesConstants(r, node.opType ?? '') || squaresPart(r, node.opType ?? ''))) return
   const takers = isOnnx ? TAKERS : node.domain === OWN ? OWN_TAKERS : {}
   const take = Object.hasOwn(takers, node.opType ?? '') ? takers[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)

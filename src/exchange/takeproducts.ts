@@ -21,7 +21,7 @@ import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { numbersOf } from './read'
 import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
 import { channelsOf } from './channels'
-import { productOfViews, quotientOfViews, scaledGroups, unitQuotient } from './elements'
+import { productOfViews, quotientOfViews, scaledBySpread, scaledGroups, unitQuotient } from './elements'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
 import { settleHeads } from './takematrices'
@@ -332,6 +332,7 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 export const product = (r: Reading): unknown => {
   if (
     rotaryProduct(r) ||
+    scaledBySpread(r, (weight) => parameterName(r, weight)) ||
     responseProduct(r) ||
     branchProduct(r) ||
     scaledScores(r, 0, r.scalar(1)) ||

@@ -119,7 +119,7 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       layerScale('e', 1, { shape: 'channels' }),
     ),
   },
-  rooted: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), rmsNorm('b', { eps: 1e-3 })), back: /\(Sqrt\)|\(ReduceSum\)/ },
+  rooted: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), rmsNorm('b', { eps: 1e-3 })) },
   rotated: {
     input: [2, 4, 3, 4],
     net: seq(
@@ -131,8 +131,8 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       reciprocal(),
     ),
   },
-  temperatures: { input: [1, 3, 6, 5], net: seq(conv2d('a', 8, 3), layerScale('b', 1, { groups: 4 })), back: /./ },
-  unit: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), unitNorm()), back: /\(Sqrt\)|\(ReduceSum\)/ },
+  temperatures: { input: [1, 3, 6, 5], net: seq(conv2d('a', 8, 3), layerScale('b', 1, { groups: 4 })) },
+  unit: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), unitNorm()) },
   functions: {
     input: [1, 4, 5, 5],
     net: seq(
