@@ -117,13 +117,13 @@ const divided = (x: Ref, at: LayerPosition, factor: number, eps: number) =>
     chain((scale) => emit(at, 'multiply', { over: 2 }, [x, scale])),
   )
 
-/** PyTorch divides by at least 1e-12. */
-export const LEAST_SQUARES = 1e-24
+/** PyTorch divides by at least this length. */
+export const LEAST_LENGTH = 1e-12
 
 export const unitNormRule: LayerRule<UnitNorm<string>> = {
   codec: layerCodec('unitNorm', {}),
   example: 'unitNorm()',
-  elaborate: (_, x, at) => divided(x, at, 1, LEAST_SQUARES),
+  elaborate: (_, x, at) => divided(x, at, 1, LEAST_LENGTH ** 2),
 }
 
 export const rmsNormRule: LayerRule<RmsNorm<string>> = {

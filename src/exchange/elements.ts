@@ -123,7 +123,7 @@ export const lengths = (r: Reading): boolean => {
   return true
 }
 
-/** Lengths that are at least a small number, or repeated for a quotient. Returns false for other values. */
+/** Lengths that are at least PyTorch's smallest one, or repeated for a quotient. Returns false for other values. */
 export const sameLengths = (r: Reading): boolean => {
   const s = r.symbol(0)
   if (s.tag !== 'length') return false

@@ -243,15 +243,11 @@ export const join = (r: Reading): unknown => {
   r.is({ tag: 'data', step, form })
 }
 
-/** The sum of stacked images: PyTorch's stack and sum. */
-export const stackSum = (r: Reading): unknown => {
+/** The sum of stacked images (PyTorch's stack and sum), or over all pixels. */
+export const axisSum = (r: Reading): unknown => {
   if (branchSum(r)) return undefined
   const s = r.symbol(0)
-  if (s.tag === 'data' && isLast(s.form)) {
-    const [, , h, w] = r.shape(s.step)
-    const pooled = averaged(r)
-    return r.is({ ...pooled, step: r.layer(affine(h * w), pooled.step) })
-  }
+  if (s.tag === 'data') return pooledPixels(r, true)
   if (s.tag !== 'stack' || axesOf(r)?.join() !== '0' || r.int('keepdims', 1) !== 0)
     return refuse('allowed: the sum along the first dimension of stacked images')
   summed(
@@ -262,21 +258,22 @@ export const stackSum = (r: Reading): unknown => {
 
 export const globalAverage = (r: Reading): void => {
   if (meanNorm(r) || averagedWindows(r)) return
-  r.is(averaged(r))
+  pooledPixels(r, false)
 }
 
-/** The mean over all pixels. */
-const averaged = (r: Reading): Extract<Meaning, { readonly tag: 'data' }> => {
+/** The mean or the sum over all pixels. */
+const pooledPixels = (r: Reading, isSum: boolean): void => {
   const { step, form } = r.data(0)
   const all = axesOfForm(form, r.shape(step))
   const axes = positive(axesOf(r) ?? refuse('its axes are computed'), all.length)
   const channels = form === 'image' || form === 'flat' ? 1 : all.length - 1
   const isOfPixels = all.every((a, i) => (axes.includes(i) ? i > 0 && i !== channels : i === channels || a.length === 0))
   if (form === 'flat' || !isOfPixels) refuse(`it reduces axes ${axes.join()}; allowed: height and width`)
-  const pooled = r.layer(globalAvgPool(), step)
+  const [, , h, w] = r.shape(step)
+  const mean = r.layer(globalAvgPool(), step)
+  const pooled = isSum ? r.layer(affine(h * w), mean) : mean
   const left = all.flatMap((a, i) => (i === channels ? [a] : r.int('keepdims', 1) === 1 || !axes.includes(i) ? [[]] : []))
-  const made = meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled))
-  return made.tag === 'data' ? made : refuse('it reduces a value of another arrangement; allowed: all pixels')
+  r.is(meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled)))
 }
 
 export const constant = (r: Reading): unknown => {

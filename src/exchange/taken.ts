@@ -30,6 +30,7 @@ import {
   stochasticDepth,
   tanh,
 } from '../../dsl'
+import { LEAST_LENGTH } from '../../dsl/layers/layernorm'
 import type { Shape } from '../../dsl/net'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elementsOf } from '../../staging/core/box'
@@ -54,7 +55,7 @@ import {
   reshape,
   sizesOf,
   squeeze,
-  stackSum,
+  axisSum,
   transpose,
   unsqueeze,
 } from './takeforms'
@@ -98,7 +99,7 @@ const renamed = (r: Reading): unknown => {
 const clipped = (r: Reading): unknown => {
   const bound = (name: string, i: number): number | undefined => (r.has(i) ? r.scalar(i) : r.attribute(name)?.f)
   const [low, high] = [bound('min', 1), bound('max', 2)]
-  if (low !== undefined && low > 0 && low <= 1e-6 && high === undefined && sameLengths(r)) return undefined
+  if (low !== undefined && near(low, LEAST_LENGTH) && high === undefined && sameLengths(r)) return undefined
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
@@ -254,7 +255,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   RMSNormalization: rmsNormalization,
   ReduceL2: (r) => lengths(r) || norms(r),
   ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
-  ReduceSum: stackSum,
+  ReduceSum: axisSum,
   Reciprocal: (r) => r.makes(reciprocal()),
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,

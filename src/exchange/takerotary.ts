@@ -99,11 +99,12 @@ const anglesIn = (cosines: readonly number[], sines: readonly number[], head: nu
     }, 0)
   const near = (a: number, b: number): boolean => Math.abs(a - b) < 1e-6
   for (let skip = 0; skip < Math.min(tokens, MOST_SKIPPED); skip++) {
-    const isRowOf = (_: unknown, i: number): boolean => near(at(skip + i, 0), at(skip, 0))
-    const columns = Array.from({ length: tokens - skip }, (_, i) => i).findIndex((i) => !isRowOf(undefined, i))
+    const columns = Array.from({ length: tokens - skip }, (_, i) => at(skip + i, 0)).findIndex(
+      (angle) => !near(angle, at(skip, 0)),
+    )
     const width = columns < 0 ? tokens - skip : columns
     if ((tokens - skip) % width !== 0) continue
-    // The slowest pair turns by less than a whole turn. Its angles tell the whole turns of the fastest one.
+    // The slowest pair turns by less than a whole turn. Its angles determine the number of whole turns of the fastest one.
     const slowest = quarter - 1
     const turned = (pair: number, token: number, from: number): number => at(token, pair) - at(from, pair)
     const base =

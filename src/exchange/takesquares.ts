@@ -2,7 +2,7 @@
 // Reciprocal. In: the current node. Out: the parts so far, or the layer; false if the node is no part of a norm. Invariant: a factor of 1 makes a
 // unitNorm, one of 1 / C and a weight make an rmsNorm. Worked example: Mul x·x, ReduceSum, Add 1e-24, Sqrt, Reciprocal, Mul by x is unitNorm.
 import { rmsNorm, unitNorm } from '../../dsl'
-import { LEAST_SQUARES } from '../../dsl/layers/layernorm'
+import { LEAST_LENGTH } from '../../dsl/layers/layernorm'
 import { elementsOf } from '../../staging/core/box'
 import { axesOf, near, type Reading, shortest } from './reading'
 import type { Meaning } from './symbols'
@@ -39,7 +39,7 @@ const divided = (r: Reading): boolean => {
   const [x, s] = [r.symbol(0), partOf(r, 1, 'reciprocal')]
   if (s === undefined || x.tag !== 'data' || x.form !== 'image' || x.step !== s.step) return false
   if (near(s.factor * r.shape(s.step)[1], 1) && s.factor !== 1) return put(r, { ...s, part: 'mean' })
-  if (s.factor !== 1 || !near(s.eps, LEAST_SQUARES)) return false
+  if (s.factor !== 1 || !near(s.eps, LEAST_LENGTH ** 2)) return false
   r.is({ tag: 'data', step: r.layer(unitNorm(), s.step), form: 'image' })
   return true
 }
