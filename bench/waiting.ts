@@ -1,6 +1,6 @@
 // `npm run bench:waiting -- [FOLDER] [NETWORK …]`: the waits of training steps on a link of 1 GB/s, here and in the checkout in FOLDER. In: networks at
-// a quarter and an eighth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of loaded inputs,
-// processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay.
+// a quarter, an eighth and a sixteenth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of
+// loaded inputs, processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay.
 // Invariant: a process plans one network; no budget profits from another.
 import { isLeft } from 'fp-ts/Either'
 import { existsSync, readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const RESULTS = join(__dirname, 'results/waiting.json')
 const NETWORKS = ['efficientnet-b0', 'mobilenetv2']
 const BATCH = 32
 const SIDE = 224
-const SHARES = [4, 8]
+const SHARES = [4, 8, 16]
 
 interface Waiting {
   readonly share: number
