@@ -30,8 +30,11 @@ def swin():
     return tv.SwinTransformer(patch_size=[4, 4], embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4])
 
 
-# Networks for images of one size, made for this one; a smaller Swin.
-SIZED = {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE) for n in ('mixer_s16_224', 'gmlp_ti16_224', 'resmlp_12_224')}
+# Networks for images of one size, made for this one; a smaller Swin; networks that are not in networks.py.
+SIZED = {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE)
+         for n in ('mixer_s16_224', 'gmlp_ti16_224', 'resmlp_12_224', 'cait_xxs24_224', 'xcit_nano_12_p16_224')}
+SIZED['timm/eva02_tiny_patch14_224'] = lambda: timm.create_model('eva02_tiny_patch14_224', img_size=SIZE, patch_size=16)
+SIZED |= {f'timm/{n}': lambda n=n: timm.create_model(n) for n in ('efficientvit_b0', 'edgenext_xx_small', 'swiftformer_xs')}
 SIZED['torchvision/swin'] = swin
 
 

@@ -9,7 +9,8 @@ import type { Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
-import type { LayerRule } from './rule'
+import type { Ref } from '../../staging/ops/op'
+import type { LayerPosition, LayerRule } from './rule'
 import { emit, emitAfter, withParams } from './site'
 
 /** The layer that `layerNorm` creates. @example const norm: LayerNorm<'norm'> = layerNorm('norm') */
@@ -67,14 +68,28 @@ export const rmsNorm = <N extends string, Given = unknown>(
   options: RmsNormOptions & Strays<Given, typeof RMS_OPTIONS> = {} as never,
 ): RmsNorm<N> => ({ kind: 'rmsNorm', name, eps: known(RMS_OPTIONS, options).eps ?? 1e-6 })
 
+/** The layer that `unitNorm` creates. @example const norm: UnitNorm = unitNorm() */
+export interface UnitNorm<Name extends string = ''> extends Layer<'unitNorm', Name> {}
+
+/**
+ * Creates a layer that divides the channels of each pixel by the root of the sum of their squares, PyTorch's
+ * `normalize`. A product of two such values has the cosines of their channels.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('q', 64, 1), unitNorm())
+ */
+export const unitNorm = <N extends string = ''>(name?: N): UnitNorm<N> => ({ kind: 'unitNorm', name: name ?? ('' as N) })
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     layerNorm: S
     rmsNorm: S
+    unitNorm: S
   }
   interface LayerFt {
     layerNorm: 'B' | 'H' | 'W'
     rmsNorm: 'B' | 'H' | 'W'
+    unitNorm: 'B' | 'H' | 'W'
   }
   interface LayerParameters<L, S extends Shape> {
     layerNorm: L extends { readonly bias: false } ? Low<S[1]> : MulLimbs<Low<S[1]>, '2'>
@@ -92,17 +107,32 @@ export const layerNormRule: LayerRule<LayerNorm<string, boolean>> = {
   elaborate: (l, x, at) => withParams(at, (weights) => emit(at, 'layer_norm', { eps: l.eps }, [x, ...weights])),
 }
 
+/** The channels of each pixel, divided by the root of factor · the sum of their squares + eps. */
+const divided = (x: Ref, at: LayerPosition, factor: number, eps: number) =>
+  pipe(
+    emit(at, 'multiply_bwd_channels', {}, [x, x]),
+    emitAfter(at, 'affine', { factor, shift: eps }),
+    emitAfter(at, 'sqrt'),
+    emitAfter(at, 'reciprocal'),
+    chain((scale) => emit(at, 'multiply', { over: 2 }, [x, scale])),
+  )
+
+/** PyTorch divides by at least this length. */
+export const LEAST_LENGTH = 1e-12
+
+export const unitNormRule: LayerRule<UnitNorm<string>> = {
+  codec: layerCodec('unitNorm', {}),
+  example: 'unitNorm()',
+  elaborate: (_, x, at) => divided(x, at, 1, LEAST_LENGTH ** 2),
+}
+
 export const rmsNormRule: LayerRule<RmsNorm<string>> = {
   codec: layerCodec('rmsNorm', { eps: t.number }),
   example: "rmsNorm('n')",
   params: (_, [, c]) => [{ name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } }],
   elaborate: (l, x, at) =>
     pipe(
-      emit(at, 'multiply_bwd_channels', {}, [x, x]),
-      emitAfter(at, 'affine', { factor: 1 / at.input[1], shift: l.eps }),
-      emitAfter(at, 'sqrt'),
-      emitAfter(at, 'reciprocal'),
-      chain((factor) => emit(at, 'multiply', { over: 2 }, [x, factor])),
+      divided(x, at, 1 / at.input[1], l.eps),
       chain((normal) => withParams(at, (weights) => emit(at, 'scale', {}, [normal, ...weights]))),
     ),
 }

@@ -12,7 +12,7 @@ import { flattenRule } from './flatten'
 import { fromBytesRule } from './frombytes'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
-import { layerNormRule, rmsNormRule } from './layernorm'
+import { layerNormRule, unitNormRule, rmsNormRule } from './layernorm'
 import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
@@ -23,11 +23,12 @@ import { preluRule } from './prelu'
 import { globalMaxPoolRule, generalizedMeanPoolRule, gatedAttentionPoolRule } from './reducers'
 import { reflectionPad2dRule } from './reflectionpad'
 import { globalResponseNormRule } from './response'
+import { rotaryRule } from './rotary'
 import { biasRule, positionRule } from './shift'
 import { softmaxRule } from './softmax'
 import { stochasticDepthRule } from './stochasticdepth'
 import { turnPixelsRule } from './turnpixels'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule, geluTanhRule, softplusRule, mishRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, hardSigmoidRule, siluRule, geluRule, geluTanhRule, softplusRule, mishRule, reciprocalRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -68,10 +69,12 @@ export const rules = {
   pixelUnshuffle: pixelUnshuffleRule,
   position: positionRule,
   prelu: preluRule,
+  reciprocal: reciprocalRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   relu6: relu6Rule,
   rmsNorm: rmsNormRule,
+  rotary: rotaryRule,
   sigmoid: sigmoidRule,
   silu: siluRule,
   sliceChannels: sliceChannelsRule,
@@ -80,5 +83,6 @@ export const rules = {
   stochasticDepth: stochasticDepthRule,
   tanh: tanhRule,
   turnPixels: turnPixelsRule,
+  unitNorm: unitNormRule,
   upsample: upsampleRule,
 }

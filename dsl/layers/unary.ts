@@ -124,6 +124,17 @@ export interface Mish<Name extends string = ''> extends Layer<'mish', Name> {}
 export const mish = <N extends string = ''>(name?: N): Mish<N> => ({ kind: 'mish', name: name ?? ('' as N) })
 export const mishRule = elementWise<Mish<string>>('mish', 'mish', { })
 
+/** The layer that `reciprocal` creates. @example const activation: Reciprocal = reciprocal() */
+export interface Reciprocal<Name extends string = ''> extends Layer<'reciprocal', Name> {}
+/**
+ * Creates the activation y = 1 / x, element by element.
+ *
+ * @param name Name of the layer. Default: its kind.
+ * @example seq(conv2d('conv1', 64, 3), reciprocal())
+ */
+export const reciprocal = <N extends string = ''>(name?: N): Reciprocal<N> => ({ kind: 'reciprocal', name: name ?? ('' as N) })
+export const reciprocalRule = elementWise<Reciprocal<string>>('reciprocal', 'reciprocal', { })
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
@@ -137,6 +148,7 @@ declare module '../net' {
     geluTanh: S
     softplus: S
     mish: S
+    reciprocal: S
   }
   interface LayerFt {
     relu: Dim
@@ -150,6 +162,7 @@ declare module '../net' {
     geluTanh: Dim
     softplus: Dim
     mish: Dim
+    reciprocal: Dim
   }
   interface InPlaceLayers {
     relu: true
@@ -157,5 +170,6 @@ declare module '../net' {
     tanh: true
     relu6: true
     hardSigmoid: true
+    reciprocal: true
   }
 }

@@ -224,7 +224,8 @@
   X(contract, 296) \
   X(contract_bwd, 297) \
   X(mirror, 298) \
-  X(mirror_bwd, 299)
+  X(mirror_bwd, 299) \
+  X(rotate, 300)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1393,6 +1394,21 @@ struct MirrorAttrs {
 
 using MirrorBwdAttrs = MirrorAttrs;
 
+struct RotateAttrs {
+  int64_t head;
+  int64_t skip;
+  int64_t columns;
+  double step_h;
+  double step_w;
+  double first;
+  double base;
+  int64_t inverse;
+  static RotateAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), a[3], a[4], a[5],
+            a[6], int_attr(a[7])};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense (but what is laid), origin 0, any rank; any: either.
@@ -1562,6 +1578,7 @@ inline constexpr AttrLimit ContractLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED},
 inline constexpr AttrLimit ContractBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit MirrorLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit MirrorBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit RotateLimits[] = {{0, 4, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -2227,6 +2244,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"mirror_bwd", 299, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, MirrorBwdLimits, 2,
      {{"dy", Role::whole, Element::real, false, false, nullptr}},
      {{"dp", Role::whole, Element::real, true, false, nullptr}}},
+    {"rotate", 300, 1, 1, 1, 1, 8, 0, "iiiffffi", false, -1, -1, RotateLimits, 5,
+     {{"x", Role::data, Element::either, false, false, "sass"}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
 };
 
 /// Null when no operator has this wire number.

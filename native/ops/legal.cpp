@@ -27,6 +27,7 @@
 #include "ops/reflectpad.hpp"
 #include "ops/residualnorm.hpp"
 #include "ops/response.hpp"
+#include "ops/rotate.hpp"
 #include "ops/shift.hpp"
 #include "ops/spread.hpp"
 #include "ops/standardize.hpp"
@@ -98,6 +99,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::contract, check_contract},
     {OpKind::contract_bwd, check_contract_bwd},
     {OpKind::square_sums_bwd, check_square_sums_bwd},
+    {OpKind::rotate, check_rotate},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},
     {OpKind::mirror, check_mirror},

@@ -15,7 +15,7 @@ const GROUPS: readonly Group[] = [
   [
     'Norms',
     'Layers that normalise. The first one uses statistics of the batch, the others of one image.',
-    ['batchNorm', 'groupNorm', 'instanceNorm', 'layerNorm', 'rmsNorm', 'localResponseNorm', 'globalResponseNorm'],
+    ['batchNorm', 'groupNorm', 'instanceNorm', 'layerNorm', 'rmsNorm', 'unitNorm', 'localResponseNorm', 'globalResponseNorm'],
   ],
   [
     'Activations',
@@ -34,6 +34,7 @@ const GROUPS: readonly Group[] = [
       'hardSigmoid',
       'sigmoid',
       'softplus',
+      'reciprocal',
       'tanh',
       'softmax',
       'clamp',
@@ -55,6 +56,7 @@ const GROUPS: readonly Group[] = [
       'sliceChannels',
       'channelShuffle',
       'turnPixels',
+      'rotary',
       'pixelShuffle',
       'pixelUnshuffle',
       'fromBytes',

@@ -51,6 +51,8 @@ const convolution: Lower = (l) => {
     group: l.number('groups', 1),
     ...(isTransposed ? { output_padding: l.each('output_padding', n, 0) } : {}),
   }
+  // Constants for each image, or for all.
+  if (l.arrays.has(l.names('input')[0] ?? '') && l.result()[0] === l.batch) l.isOfBatch()
   l.make(isTransposed ? 'ConvTranspose' : 'Conv', [l.given('input'), l.given('weight'), l.value('bias')], attributes)
 }
 
@@ -305,6 +307,16 @@ const attention: Lower = (l) => {
   l.make('MatMul', [l.add('Softmax', [biased], { axis: -1 }), l.given('value')])
 }
 
+/** A value without a batch, for each image. */
+const repeat: Lower = (l) => {
+  const [sizes, to] = [l.sizes('self'), l.result()]
+  const isForBatch = l.batchAxis('self') === undefined && sizes[0] === 1 && to[0] === l.batch
+  if (!isForBatch || sizes.slice(1).join() !== to.slice(1).join())
+    return fault(`it repeats [${sizes.join(',')}] to [${to.join(',')}]; allowed: constants, and one value for each image`)
+  l.isOfBatch()
+  l.same('self')
+}
+
 const einsum: Lower = (l) => l.make('Einsum', l.values('tensors'), { equation: l.text('equation', '') })
 
 /** Global response normalisation: bias + weight · x · ratio. */
@@ -413,6 +425,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   reflection_pad2d: padding,
   relu: unary('Relu'),
   relu6: clip(0, 6),
+  repeat,
   reshape,
   reshape_as: reshape,
   rms_norm: rmsNorm,

@@ -42,6 +42,75 @@ const each =
     return { ...filled(l.result(), 0), memory: a.map((x, i) => f(x, b[i]!)) }
   }
 
+const unary =
+  (f: (a: number) => number): Compute =>
+  (l) => ({ ...filled(l.result(), 0), memory: numbersIn(self(l)).map((x) => f(x)) })
+
+/** A quotient, rounded if the operator says so. */
+const divided: Compute = (l) => {
+  const mode = l.text('rounding_mode', '')
+  return each((a, b) => (mode === 'floor' ? Math.floor(a / b) : mode === 'trunc' ? Math.trunc(a / b) : a / b))(l)
+}
+
+const power: Compute = (l) => {
+  const [base, exponent] = [operand(l, 'self'), operand(l, 'exponent')].map((x) => numbersIn(broadcast(x, l.result())))
+  return { ...filled(l.result(), 0), memory: base!.map((x, i) => x ** exponent![i]!) }
+}
+
+const converted: Compute = (l) => {
+  const type = l.program.values.get(l.output())?.type
+  return unary((a) => (type === 'BOOL' ? Number(a !== 0) : type === 'F32' ? a : Math.trunc(a)))(l)
+}
+
+/** Sums of all elements up to each place of an axis. */
+const accumulated: Compute = (l) => {
+  const a = copy(self(l))
+  const axis = l.axis('dim', a.sizes.length, 0)
+  const [stride, extent] = [a.strides[axis]!, a.sizes[axis]!]
+  for (let i = 0; i < a.memory.length; i++) if (Math.floor(i / stride) % extent > 0) a.memory[i]! += a.memory[i - stride]!
+  return a
+}
+
+/** An array several times along each axis. */
+const repeated: Compute = (l) => {
+  const a = self(l)
+  const to = filled(l.result(), 0)
+  const own = [...Array<number>(to.sizes.length - a.sizes.length).fill(1), ...a.sizes]
+  const strides = [...Array<number>(to.sizes.length - a.sizes.length).fill(0), ...a.strides]
+  eachPlace(to, (place, i) => {
+    const from = own.reduce(
+      (n, size, axis) => n + ((Math.floor(i / to.strides[axis]!) % to.sizes[axis]!) % size) * strides[axis]!,
+      a.offset,
+    )
+    to.memory[place] = a.memory[from]!
+  })
+  return to
+}
+
+const sequence: Compute = (l) => {
+  const [start, step] = [l.number('start', 0), l.number('step', 1)]
+  const array = filled(l.result(), 0)
+  return { ...array, memory: array.memory.map((_, i) => start + i * step) }
+}
+
+/** Arrays one after the other, along an axis or along a new one. */
+const concatenated =
+  (isNew: boolean): Compute =>
+  (l) => {
+    const to = filled(l.result(), 0)
+    const axis = l.axis('dim', to.sizes.length, 0)
+    let at = 0
+    for (const name of l.names('tensors')) {
+      const given = l.arrays.get(name)!
+      const part = isNew ? { ...given, sizes: to.sizes.map((n, i) => (i === axis ? 1 : n)) } : given
+      const numbers = numbersIn(given)
+      const place = { sizes: part.sizes, strides: to.strides, offset: at * to.strides[axis]! }
+      eachPlace(place, (p, i) => (to.memory[p] = numbers[i]!))
+      at += part.sizes[axis]!
+    }
+    return to
+  }
+
 const maskedFill: Compute = (l) => {
   const [a, mask, value] = [self(l), operand(l, 'mask'), operand(l, 'value')].map((x) => numbersIn(broadcast(x, l.result())))
   return { ...filled(l.result(), 0), memory: a!.map((x, i) => (mask![i] === 0 ? x : value![i]!)) }
@@ -117,6 +186,7 @@ const reshape: Compute = (l) => {
 }
 
 const CREATED: Readonly<Record<string, Compute>> = {
+  arange: sequence,
   full: full(),
   new_full: full(),
   new_ones: full(1),
@@ -127,21 +197,32 @@ const CREATED: Readonly<Record<string, Compute>> = {
 const COMPUTED: Readonly<Record<string, Compute>> = {
   add: each((a, b) => a + b),
   alias: self,
+  bitwise_not: unary((a) => Number(a === 0)),
+  cat: concatenated(false),
   clone: (l) => copy(self(l)),
   contiguous: reshape,
   copy: assigned('src'),
+  cos: unary(Math.cos),
+  cumsum: accumulated,
   detach: self,
+  div: divided,
   eq: each((a, b) => Number(a === b)),
   expand: (l) => broadcast(self(l), l.result()),
   fill: assigned('value'),
+  flatten: reshape,
   masked_fill: maskedFill,
   mul: each((a, b) => a * b),
   ne: each((a, b) => Number(a !== b)),
   permute,
+  pow: power,
+  repeat: repeated,
   reshape,
   select: selected,
+  sin: unary(Math.sin),
   slice: sliced,
+  stack: concatenated(true),
   sub: each((a, b) => a - b),
+  to: converted,
   transpose: exchange,
   unsqueeze,
   view: reshape,
@@ -155,8 +236,8 @@ export const isArrayNode = (l: Lowering, name: string, inPlace: boolean): boolea
     l.arrays.set(l.output(), CREATED[name]!(l))
     return true
   }
-  const first = l.names('self')[0] ?? ''
-  if (!Object.hasOwn(COMPUTED, name) || !l.arrays.has(first)) return false
+  const given = ['self', 'tensors', 'exponent'].flatMap((a) => l.names(a))
+  if (!Object.hasOwn(COMPUTED, name) || given.length === 0 || !given.every((v) => l.arrays.has(v))) return false
   if (l.number('alpha', 1) !== 1) return fault('it has an alpha; allowed: 1')
   const others = ['other', 'mask', 'value', 'src'].flatMap((a) => l.names(a))
   if (others.some((v) => known(l, v) === undefined))

@@ -3,7 +3,7 @@
 import { sliceChannels } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import type { Net, Shape } from '../../dsl/net'
-import type { Axis } from './symbols'
+import type { Atom, Axis } from './symbols'
 import type { Step } from './ways'
 
 /** The steps of a net that is being read (reading.ts). */
@@ -59,4 +59,19 @@ export const channelsOfAxis = (r: Steps, step: number, axis: Axis, from: number)
   const last = axis[axis.length - 1]
   const isRun = last?.stride === 1
   return gathered(r, step, startsOf(isRun ? axis.slice(0, -1) : axis, from), isRun ? last.size : 1)
+}
+
+// ---------------------------------------------------------------- channels of views
+
+/** The parts of axes that are channels, the outer ones first. */
+export const channelAtoms = (axes: readonly Axis[]): readonly Atom[] =>
+  axes
+    .flat()
+    .filter((a) => a.dim === 'C')
+    .sort((a, b) => b.stride - a.stride)
+
+/** Axes whose channels lie one inside the other, in this order, with `inner` channels in each place. */
+export const renumbered = (axes: readonly Axis[], order: readonly Atom[], inner = 1): readonly Axis[] => {
+  const strides = new Map(order.map((a, i) => [a, inner * elementsOf(order.slice(i + 1).map((b) => b.size))]))
+  return axes.map((axis) => axis.map((a) => ({ ...a, stride: strides.get(a) ?? a.stride })))
 }

@@ -5,7 +5,7 @@
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import { valueInfo } from './nodes'
 import { ELEMENT, type GraphProto } from './onnx'
-import { attend, attention, contract, mirror, response, shift, squareSums, turnPixels } from './writeattention'
+import { attend, attention, contract, mirror, response, rotate, shift, squareSums, turnPixels } from './writeattention'
 import {
   add,
   affine,
@@ -100,6 +100,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   relu,
   response,
   relu6: elementWise((at, [x], dims) => at.nodes.add('Clip', [x!, at.nodes.scalar(0), at.nodes.scalar(6)], dims)),
+  rotate,
   scale: onImage((at, x, dims, { ins: [, gamma] }) => at.nodes.add('Mul', [x, ofChannels(at, gamma!)], dims)),
   shift,
   shuffle_channels: shuffleChannels,

@@ -269,6 +269,10 @@ export class Lowering {
   private batched(batch: Batch): void {
     for (const output of this.node.outputs) this.batches.set(output, batch)
   }
+  /** Notes that the results have an image of the batch in each place of their first axis. */
+  isOfBatch(): void {
+    this.batched({ axis: 0, outer: 1 })
+  }
   /** Notes the axis of the batch of the results, from that of an argument. */
   moves(name: string, to: (axis: number) => number): void {
     const batch = this.batchOf(name)

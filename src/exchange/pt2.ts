@@ -35,6 +35,13 @@ const programCodec = t.strict({
     signature: t.strict({ input_specs: t.array(argumentCodec), output_specs: t.array(argumentCodec) }),
   }),
 })
+/** An operator that runs a graph of its own, e.g. without autocast. */
+const innerCodec = t.strict({
+  inputs: t.array(argumentCodec),
+  outputs: t.array(argumentCodec),
+  nodes: t.array(nodeCodec),
+  tensor_values: t.record(t.string, metaCodec),
+})
 const payloadCodec = t.strict({
   config: t.record(
     t.string,
@@ -122,6 +129,63 @@ const nodeOf = ({ name, target, inputs, outputs, metadata }: t.TypeOf<typeof nod
     arguments: new Map(inputs.map((i) => [i.name, i.arg])),
     outputs: named,
     module: moduleOf(metadata),
+  }
+}
+
+// ---------------------------------------------------------------- graphs inside the graph
+
+interface Graph {
+  readonly nodes: readonly t.TypeOf<typeof nodeCodec>[]
+  readonly tensor_values: Readonly<Record<string, t.TypeOf<typeof metaCodec>>>
+}
+
+/** An argument with other names for its tensors. */
+const renamedIn = (u: unknown, nameOf: (name: string) => string): unknown => {
+  if (Array.isArray(u)) return u.map((x) => renamedIn(x, nameOf))
+  if (!t.UnknownRecord.is(u)) return u
+  return Object.fromEntries(
+    Object.entries(u).map(([key, x]) => [key, key === 'name' && typeof x === 'string' ? nameOf(x) : renamedIn(x, nameOf)]),
+  )
+}
+const renamedRecord = (u: Readonly<Record<string, unknown>>, nameOf: (name: string) => string): Record<string, unknown> =>
+  renamedIn(u, nameOf) as Record<string, unknown>
+
+const AUTOCAST = 'torch.ops.higher_order.wrap_with_autocast'
+
+/** The nodes of a region without autocast, with the names of the graph around it; undefined for other nodes. */
+const inlined = (node: t.TypeOf<typeof nodeCodec>): Graph | undefined => {
+  const at = node.inputs.findIndex(({ arg }) => 'as_graph' in arg)
+  const held = node.target === AUTOCAST ? node.inputs[at]?.arg['as_graph'] : undefined
+  const inner = innerCodec.decode(t.UnknownRecord.is(held) ? held['graph'] : undefined)
+  const isOff = node.inputs[2]?.arg['as_bool'] === false
+  if (E.isLeft(inner) || !isOff) return undefined
+  const { inputs, outputs, nodes, tensor_values } = inner.right
+  const [given, results] = [node.inputs.slice(at + 1).flatMap(({ arg }) => namesIn(arg)), node.outputs.flatMap(namesIn)]
+  const [taken, made] = [inputs.flatMap(namesIn), outputs.flatMap(namesIn)]
+  if (given.length !== taken.length || results.length !== made.length || made.some((name) => taken.includes(name)))
+    return undefined
+  const names = new Map([
+    ...taken.map((name, i) => [name, given[i]!] as const),
+    ...made.map((name, i) => [name, results[i]!] as const),
+  ])
+  const nameOf = (name: string): string => names.get(name) ?? `${results[0]}:${name}`
+  return flat({
+    nodes: nodes.map((n) => ({
+      ...n,
+      name: null,
+      inputs: n.inputs.map(({ name, arg }) => ({ name, arg: renamedRecord(arg, nameOf) })),
+      outputs: n.outputs.map((o) => renamedRecord(o, nameOf)),
+    })),
+    tensor_values: Object.fromEntries(Object.entries(tensor_values).map(([name, meta]) => [nameOf(name), meta])),
+  })
+}
+
+/** A graph with the nodes of such regions in their place. */
+const flat = ({ nodes, tensor_values }: Graph): Graph => {
+  const parts = nodes.map((node) => inlined(node) ?? { nodes: [node], tensor_values: {} })
+  return {
+    nodes: parts.flatMap((part) => part.nodes),
+    tensor_values: Object.assign({}, ...parts.map((part) => part.tensor_values), tensor_values) as Graph['tensor_values'],
   }
 }
 
@@ -283,7 +347,7 @@ const programIn = (archive: Archive): Either<string, Omit<Program, 'path' | 'ref
       ({ schema_version: { major } }) => major === MAJOR,
       ({ schema_version: { major, minor } }) => `its schema is version ${major}.${minor}; allowed: version ${MAJOR}`,
     ),
-    E.map(({ graph_module }) => graph_module),
+    E.map(({ graph_module: { graph, signature } }) => ({ graph: flat(graph), signature })),
     E.bind('weights', () => payloads(archive, model, 'weights')),
     E.bind('constants', () => payloads(archive, model, 'constants')),
     E.let('held', ({ signature }) => signature.input_specs.flatMap((spec) => heldOf(spec) ?? [])),

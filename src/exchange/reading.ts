@@ -2,7 +2,7 @@
 // parameters so far. Invariant: a step has passed the rules of its layer at its sizes; a layer has weights of its own. Errors are exceptions that
 // never leave this folder.
 import * as E from 'fp-ts/Either'
-import { flatten, fromBytes, identity, modelAt, pixelShuffle, sliceChannels, turnPixels } from '../../dsl'
+import { affine, flatten, fromBytes, identity, modelAt, pixelShuffle, sliceChannels, turnPixels } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { renderError } from '../../staging/core/errors'
@@ -10,8 +10,8 @@ import type { SpillwayError } from '../errors/errors'
 import { numberOf } from '../files/protobuf'
 import type { AttributeProto, NodeProto } from './onnx'
 import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
-import { channelsOfAxis } from './channels'
-import { type Meaning, nodeText, type View, type Weight } from './symbols'
+import { channelAtoms, channelsOfAxis, renumbered } from './channels'
+import { type Axis, type Meaning, nodeText, type View, type Weight } from './symbols'
 import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, rereadAs, sizeOf, turnedAxes } from './views'
 import type { PairOptions, Step } from './ways'
 
@@ -45,6 +45,11 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   array: 'a computed constant',
   power: 'a part of a generalised mean',
   standard: 'a part of a standardised weight',
+  rotated: 'a part of rotary positions',
+  length: 'the length of channels or pixels',
+  squares: 'a part of a norm of channels',
+  spread: 'repeated weights',
+  weights: 'several weights',
   band: 'a part of the rows or columns',
   every: 'a part of the rows or columns',
 }
@@ -89,6 +94,12 @@ const ROLLED = [
 
 /** Steps are looked at with two images: a norm has more than one value a channel then. */
 export const LOOKED_AT = 2
+
+/** Layers of single elements: they do not see the arrangement of a value. */
+const OF_ELEMENTS = [
+  ...['affine', 'clamp', 'dropout', 'elu', 'gelu', 'geluTanh', 'hardSigmoid', 'hardSwish', 'leakyRelu', 'mish', 'reciprocal'],
+  ...['relu', 'relu6', 'sigmoid', 'silu', 'softplus', 'tanh'],
+]
 
 export class Reading {
   readonly steps: Step[] = []
@@ -209,12 +220,16 @@ export class Reading {
   private tokens(s: Extract<Meaning, { tag: 'band' }>): Meaning {
     const { step, from, count, form } = s
     if (this.shape(step)[2] !== 1 || s.dim !== 'W') return s
-    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
-    const part = this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
+    const part = this.partOfRow(step, from, count)
     const axes = axesOfForm(form, this.shape(step)).map((a) =>
       a.map((atom) => (atom.dim === 'W' ? { ...atom, size: count } : atom)),
     )
     return meaningOf({ step: part, axes: axes.map(joined), from: 0, factor: 1 }, this.shape(part))
+  }
+  /** Neighbouring pixels of one row. */
+  partOfRow(step: number, from: number, count: number): number {
+    const layers = [turnPixels(), sliceChannels(from, count), turnPixels()]
+    return this.once(`pixels ${from} to ${from + count}`, step, () => layers.reduce((at, l) => this.layer(l, at), step))
   }
   /** The layer `fromBytes` for all that reads these numbers. */
   numbersOfBytes(s: Extract<Meaning, { tag: 'pixels' }>): Extract<Meaning, { tag: 'data' }> {
@@ -347,8 +362,32 @@ export class Reading {
     )
   }
   makes(layer: Net, i = 0): void {
-    const { step, form } = this.data(i)
-    this.is({ tag: 'data', step: this.layer(layer, step), form })
+    const s = OF_ELEMENTS.includes(layer.kind) ? this.settled(i) : undefined
+    if (s?.tag === 'view') {
+      const made = this.elementwise(s.view, layer)
+      this.is(meaningOf(made, this.shape(made.step)))
+    } else {
+      const { step, form } = this.data(i)
+      this.is({ tag: 'data', step: this.layer(layer, step), form })
+    }
+  }
+
+  // -------------------------------------------------------------- views
+
+  /** The value that has these channels of a view's value, in order, times the view's factor. */
+  channelsOf({ step, from, factor }: View, order: Axis): number {
+    const own = channelsOfAxis(this, step, joined(order), from)
+    return factor === 1 ? own : this.once(`times ${factor}`, own, () => this.layer(affine(shortest(factor)), own))
+  }
+  /** The same elements, as a view of a value that has no others. Its channels keep their order. */
+  compact(view: View): View {
+    const order = channelAtoms(view.axes)
+    return { step: this.channelsOf(view, order), axes: renumbered(view.axes, order).map(joined), from: 0, factor: 1 }
+  }
+  /** Applies a layer of single elements to a view. */
+  elementwise(view: View, layer: Net): View {
+    const own = this.compact(view)
+    return { ...own, step: this.layer(layer, own.step) }
   }
 
   // -------------------------------------------------------------- names and parameters

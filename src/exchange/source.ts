@@ -36,6 +36,12 @@ const upsampleText = (l: Fields): string => {
   return `upsample(${textOf({ ...(l['to'] as object), ...mode })}${named(l)})`
 }
 
+/** One step for rows and columns, if they are equal. */
+const withOneStep = (l: Fields): Fields => {
+  const [rows, columns] = l['step'] as readonly [number, number]
+  return rows === columns ? { ...l, step: rows } : l
+}
+
 /** How layers with something to say are written; others have no arguments. */
 const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   conv2d: (l) => weightedText(l, CONV, 'out', 'kernel'),
@@ -48,7 +54,8 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   groupNorm: (l) => weightedText(l, { affine: true, eps: 1e-5 }, 'groups'),
   instanceNorm: (l) =>
     l['name'] === '' && options(l, { eps: 1e-5 }) === '' ? 'instanceNorm()' : weightedText(l, { affine: false, eps: 1e-5 }),
-  layerScale: (l) => weightedText(l, { shape: 'image' }, ...(l['shape'] === 'image' ? [] : ['start'])),
+  layerScale: (l) =>
+    weightedText(l, { shape: 'image', groups: 0 }, ...(l['shape'] === 'image' && l['groups'] === 0 ? [] : ['start'])),
   prelu: (l) => weightedText(l, { shared: false, start: 0.25 }),
   bias: (l) => weightedText(l, { shared: false }),
   position: (l) => weightedText(l, {}),
@@ -66,6 +73,8 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   channelShuffle: (l) => `channelShuffle(${textOf(l['groups'])})`,
   pixelShuffle: (l) => `pixelShuffle(${textOf(l['factor'])})`,
   pixelUnshuffle: (l) => `pixelUnshuffle(${textOf(l['factor'])})`,
+  rotary: (l) =>
+    `rotary(${textOf(l['head'])}${options(withOneStep(l), { skip: 0, columns: 0, step: 1, first: 0, base: 10000 })})`,
   elu: (l) => `elu(${l['alpha'] === 1 ? '' : textOf(l['alpha'])})`,
   clamp: (l) => `clamp(${textOf(l['low'])}, ${textOf(l['high'])})`,
   leakyRelu: (l) => `leakyRelu(${textOf(l['slope'])})`,

@@ -153,6 +153,27 @@ export type Meaning =
       readonly eps: number
       readonly power?: number
     }
+  /** A part of rotary positions: channels times cosines, exchanged pairs of channels, or these times sines. */
+  | {
+      readonly tag: 'rotated'
+      readonly part: 'cosines' | 'pairs' | 'sines'
+      readonly view: View
+      readonly table?: Weight
+    }
+  /** The root of the sum of the squares along an axis of a view, at least 1e-12. */
+  | { readonly tag: 'length'; readonly view: View; readonly axis: number }
+  /** A part of a norm by √(factor · Σx² + eps) over the channels; 'mean' is the value divided by it. */
+  | {
+      readonly tag: 'squares'
+      readonly part: 'sum' | 'root' | 'reciprocal' | 'mean'
+      readonly step: number
+      readonly factor: number
+      readonly eps: number
+    }
+  /** Each number of a weight `times` in a row. */
+  | { readonly tag: 'spread'; readonly weight: Weight; readonly times: number }
+  /** Weights one after the other: the bias of queries and of values, with zeros for keys. */
+  | { readonly tag: 'weights'; readonly weights: readonly Weight[] }
   /** A part of something that may be known as a whole: the node is to blame where it is not. */
   | { readonly tag: 'odd'; readonly node: NodeProto; readonly why: string }
 

@@ -6,6 +6,7 @@ import { placesOf } from './folded'
 import { ELEMENT } from './onnx'
 import { type Constants, numbersOf } from './read'
 import { axesOf, positive, type Reading, refuse } from './reading'
+import type { Meaning } from './symbols'
 
 /** Elements of all arrays that a file may compute: the masks of Swin have 4 million at 1024x1024 pixels. */
 const MOST = 1 << 24
@@ -62,7 +63,10 @@ const listAt = (r: Reading, i: number): readonly number[] | undefined => {
 
 const FROM_SIZES = ['ConstantOfShape', 'Range']
 /** Operators whose further inputs are sizes, places and axes. */
-const OF_FIRST = ['Cast', 'Expand', 'Reshape', 'Shape', 'Slice', 'Squeeze', 'Transpose', 'Unsqueeze']
+const OF_FIRST = ['Cast', 'CumSum', 'Expand', 'Reshape', 'Shape', 'Slice', 'Squeeze', 'Tile', 'Transpose', 'Unsqueeze']
+/** Operators of positions that no layer has: they are also computed from constants that are no weights of a module. */
+const OF_POSITIONS = ['Cos', 'CumSum', 'Sin', 'Slice', 'Tile']
+const isPlain = (s: Meaning): boolean => s.tag === 'weight' && !s.weight.tensor.name.includes('.')
 /** Returns true if the inputs are constants, and not weights alone. */
 const isOfConstants = (r: Reading, op: string): boolean => {
   const tags = Array.from({ length: r.inputs }, (_, i) => (r.has(i) ? r.symbol(i).tag : undefined))
@@ -70,7 +74,7 @@ const isOfConstants = (r: Reading, op: string): boolean => {
   const among = OF_FIRST.includes(op) ? tags.slice(0, 1) : tags
   return (
     tags.every((tag) => tag === undefined || tag === 'weight' || isComputed(tag)) &&
-    (FROM_SIZES.includes(op) || among.some(isComputed))
+    (FROM_SIZES.includes(op) || among.some(isComputed) || (OF_POSITIONS.includes(op) && isPlain(r.symbol(0))))
   )
 }
 
@@ -201,6 +205,36 @@ const concat = (r: Reading): Constants | undefined => {
   )
 }
 
+/** A quotient; of whole numbers, without its fraction. */
+const divided = (r: Reading): Constants | undefined => {
+  const made = each((a, b) => a! / b!)(r)
+  return made && (made.real ? made : { ...made, numbers: made.numbers.map(Math.trunc) })
+}
+
+/** An array several times along each axis. */
+const tiled = (r: Reading): Constants | undefined => {
+  const [a, times] = [ofInput(r, 0), listAt(r, 1)]
+  if (!a || !times || times.every((n) => n === 1)) return a
+  const dims = [...Array<number>(Math.max(0, times.length - a.dims.length)).fill(1), ...a.dims]
+  const size = elementsOf(dims.map((n, axis) => n * (times[axis] ?? 1)))
+  if (!(size >= 0 && size <= MOST)) return refuse(`it computes ${size} constants; allowed: at most ${MOST}`)
+  return selected(
+    { ...a, dims },
+    dims.map((n, axis) => Array.from({ length: n * (times[axis] ?? 1) }, (_, i) => i % n)),
+  )
+}
+
+/** Sums of all elements up to each place of an axis. */
+const accumulated = (r: Reading): Constants | undefined => {
+  const [a, at] = [ofInput(r, 0), listAt(r, 1)]
+  if (!a || !at || r.int('exclusive', 0) !== 0 || r.int('reverse', 0) !== 0) return undefined
+  const [axis] = positive([at[0]!], a.dims.length) as [number]
+  const [stride, extent] = [stridesOf(a.dims)[axis]!, a.dims[axis]!]
+  const numbers = Float64Array.from(a.numbers)
+  for (let i = 0; i < numbers.length; i++) if (Math.floor(i / stride) % extent > 0) numbers[i]! += numbers[i - stride]!
+  return { ...a, numbers }
+}
+
 /** An array with other elements, or other blocks of elements, at some places. */
 const scattered = (r: Reading): Constants | undefined => {
   const [a, at, updates] = [0, 1, 2].map((i) => ofInput(r, i))
@@ -227,13 +261,18 @@ const OPERATORS: Readonly<Record<string, (r: Reading) => Constants | undefined>>
   },
   Concat: concat,
   ConstantOfShape: constantOfShape,
+  Cos: each((a) => Math.cos(a!)),
+  CumSum: accumulated,
+  Div: divided,
   Equal: each((a, b) => Number(a === b), true),
   Expand: (r) => {
     const [a, to] = [ofInput(r, 0), listAt(r, 1)]
     return a && to && expanded(a, common(a.dims, to))
   },
+  Floor: each((a) => Math.floor(a!)),
   Mul: each((a, b) => a! * b!),
   Not: each((a) => Number(a === 0), true),
+  Pow: each((a, b) => a! ** b!),
   Range: range,
   Reshape: reshape,
   ScatterND: scattered,
@@ -241,15 +280,17 @@ const OPERATORS: Readonly<Record<string, (r: Reading) => Constants | undefined>>
     const a = ofInput(r, 0)
     return a && { dims: [a.dims.length], numbers: Float64Array.from(a.dims), real: false }
   },
+  Sin: each((a) => Math.sin(a!)),
   Slice: slice,
   Squeeze: squeeze,
   Sub: each((a, b) => a! - b!),
+  Tile: tiled,
   Transpose: transposed,
   Unsqueeze: unsqueeze,
   Where: each((condition, a, b) => (condition !== 0 ? a! : b!)),
 }
 /** The operators that only arrays of constants have. */
-export const OF_ARRAYS = ['Not', 'Range', 'ScatterND']
+export const OF_ARRAYS = ['Cos', 'CumSum', 'Not', 'Range', 'ScatterND', 'Sin']
 
 /** Returns true if the node computes an array from constants. */
 export const isArray = (r: Reading, op: string): boolean => {

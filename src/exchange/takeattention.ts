@@ -289,10 +289,12 @@ const source = (
     return { step: first.step, headFirst: false }
   if (isOne && (stride === 3 * head || heads === 1) && from(0) === 0 && from(1) === head && from(2) === 2 * head)
     return { step: first.step, headFirst: true }
-  if (stride !== head || own.some((v) => v.from !== 0 || r.shape(v.step)[1] !== channels))
+  // One value each; that of several with more channels is a part of it.
+  const [b, , h, w] = r.shape(own[0]!.step)
+  const apart = own.map((v) => r.compact({ ...v, factor: 1 }))
+  if (apart.some((v) => (heads > 1 && headsOf(v)?.stride !== head) || r.shape(v.step)[1] !== channels))
     return refuse('its queries, keys and values are not one value, or one each, in the order of heads')
-  const [b, , h, w] = r.shape(first.step)
-  const steps = own.map((v) => v.step)
+  const steps = apart.map((v) => v.step)
   return { step: r.joined(steps, () => [b, 3 * channels, h, w]), headFirst: false }
 }
 

@@ -1,6 +1,8 @@
 // Slices of channels, from ONNX nodes. In: Slice or Split, of an image. Out: a layer for each part. Invariant: parts keep all pixels.
 // Worked example: Split of 64 channels in 32 and 32 is sliceChannels(0, 32) and sliceChannels(32, 32).
+import * as E from 'fp-ts/Either'
 import { channelShuffle, pixelShuffle, pixelUnshuffle, sliceChannels } from '../../dsl'
+import { TENSOR_BYTES } from '../files/safetensors'
 import { placesOf } from './folded'
 import { positive, type Reading, refuse } from './reading'
 import { sliceRows } from './takerolls'
@@ -43,8 +45,39 @@ export const slice = (r: Reading): void => {
   taken(r, ...range)
 }
 
+/** Parts of a weight along its last axis, each read when it is needed. */
+const splitWeight = (r: Reading): boolean => {
+  const s = r.symbol(0)
+  if (s.tag !== 'weight' || s.weight.transposed) return false
+  const { tensor, dims } = s.weight
+  const last = dims.length - 1
+  if (positive([r.int('axis', 0)], dims.length)[0] !== last) return refuse('it splits a weight; allowed: its last axis')
+  const width = dims[last]! * TENSOR_BYTES[tensor.type]
+  const sizes = numbersOf(r, 1, 'split') ?? Array<number>(r.outputs).fill(dims[last]! / r.outputs)
+  let from = 0
+  for (const [i, size] of sizes.entries()) {
+    const [start, count] = [from * TENSOR_BYTES[tensor.type], size * TENSOR_BYTES[tensor.type]]
+    const part = (bytes: Uint8Array): Uint8Array => {
+      const rows = bytes.length / width
+      const out = new Uint8Array(rows * count)
+      for (let row = 0; row < rows; row++) out.set(bytes.subarray(row * width + start, row * width + start + count), row * count)
+      return out
+    }
+    const own = [...dims.slice(0, last), size]
+    r.is(
+      {
+        tag: 'weight',
+        weight: { tensor: { ...tensor, dims: own, read: () => E.map(part)(tensor.read()) }, dims: own, transposed: false },
+      },
+      i,
+    )
+    from += size
+  }
+  return true
+}
+
 export const split = (r: Reading): void => {
-  if (splitView(r)) return
+  if (splitWeight(r) || splitView(r)) return
   const { step } = r.data(0)
   const [channels, rank] = channelAxis(r)
   if (positive([r.int('axis', 0)], rank)[0] !== channels) refuse(`it splits axis ${r.int('axis', 0)}; allowed: channels`)

@@ -1,7 +1,7 @@
 // Reshaping, transposing, joining, and computed sizes, from ONNX nodes. In: the current node. Out: the same value in another form, or sizes.
 // Invariant: a node with another result than a layer's is refused.
 import * as E from 'fp-ts/Either'
-import { channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
+import { affine, channelShuffle, flatten, globalAvgPool, groupNorm } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
 import { TENSOR_BYTES } from '../files/safetensors'
 import { numbersOf } from './read'
@@ -14,7 +14,9 @@ import { joinBands } from './takerolls'
 import { aligned, joinTokens } from './taketokens'
 import { summed, turned } from './takeproducts'
 import { meanNorm } from './takeresponse'
-import { gatherView, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
+import { sameSpread } from './elements'
+import { exchangedPairs, reshapedPairs } from './takerotary'
+import { gatherView, joinViews, reshapeView, squeezeView, transposeView, unsqueezeView } from './takeviews'
 import { axesOfForm, isLast, meaningOf, sizeOf } from './views'
 
 export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
@@ -87,6 +89,7 @@ const ungrouped = (r: Reading, { step, groups, shuffled }: Extract<Meaning, { ta
 }
 
 export const reshape = (r: Reading): unknown => {
+  if (reshapedPairs(r) || sameSpread(r)) return undefined
   const s = r.symbol(0)
   if (s.tag === 'weight') {
     const to = r.numbers(1) ?? refuse('its shape is computed')
@@ -139,6 +142,7 @@ export const squeeze = (r: Reading): unknown => {
 }
 
 export const unsqueeze = (r: Reading): unknown => {
+  if (sameSpread(r)) return undefined
   const s = r.symbol(0)
   const axes = axesOf(r) ?? refuse('its axes are computed')
   if (s.tag === 'weight') {
@@ -197,11 +201,20 @@ const restacked = (r: Reading, stacks: readonly Extract<Meaning, { tag: 'stack' 
 const isEmpty = (s: Meaning): boolean =>
   (s.tag === 'weight' && s.weight.dims.includes(0)) || (s.tag === 'array' && s.array.dims.includes(0))
 
+/** Vectors of weights as one: a bias of several parts. */
+const joinedWeights = (r: Reading, symbols: readonly Meaning[]): boolean => {
+  const weights = symbols.flatMap((s) => (s.tag === 'weight' && s.weight.dims.length === 1 ? [s.weight] : []))
+  if (weights.length < 2 || weights.length !== symbols.length) return false
+  r.is({ tag: 'weights', weights })
+  return true
+}
+
 export const join = (r: Reading): unknown => {
   const places = Array.from({ length: r.inputs }, (_, i) => i).filter((i) => !isEmpty(r.symbol(i)))
   const symbols = places.map((i) => r.symbol(i))
   const stacks = symbols.filter((s) => s.tag === 'stack')
   if (stacks.length > 0 && stacks.length === symbols.length) return restacked(r, stacks)
+  if (joinedWeights(r, symbols) || exchangedPairs(r, symbols) || joinViews(r, symbols)) return undefined
   if (stackedBranches(r, symbols) || joinBands(r, symbols)) return undefined
   // Tokens without the class token are a value of their own.
   if (
@@ -230,10 +243,11 @@ export const join = (r: Reading): unknown => {
   r.is({ tag: 'data', step, form })
 }
 
-/** The sum of stacked images: PyTorch's stack and sum. */
-export const stackSum = (r: Reading): unknown => {
+/** The sum of stacked images (PyTorch's stack and sum), or over all pixels. */
+export const axisSum = (r: Reading): unknown => {
   if (branchSum(r)) return undefined
   const s = r.symbol(0)
+  if (s.tag === 'data') return pooledPixels(r, true)
   if (s.tag !== 'stack' || axesOf(r)?.join() !== '0' || r.int('keepdims', 1) !== 0)
     return refuse('allowed: the sum along the first dimension of stacked images')
   summed(
@@ -244,13 +258,20 @@ export const stackSum = (r: Reading): unknown => {
 
 export const globalAverage = (r: Reading): void => {
   if (meanNorm(r) || averagedWindows(r)) return
+  pooledPixels(r, false)
+}
+
+/** The mean or the sum over all pixels. */
+const pooledPixels = (r: Reading, isSum: boolean): void => {
   const { step, form } = r.data(0)
   const all = axesOfForm(form, r.shape(step))
   const axes = positive(axesOf(r) ?? refuse('its axes are computed'), all.length)
   const channels = form === 'image' || form === 'flat' ? 1 : all.length - 1
   const isOfPixels = all.every((a, i) => (axes.includes(i) ? i > 0 && i !== channels : i === channels || a.length === 0))
   if (form === 'flat' || !isOfPixels) refuse(`it reduces axes ${axes.join()}; allowed: height and width`)
-  const pooled = r.layer(globalAvgPool(), step)
+  const [, , h, w] = r.shape(step)
+  const mean = r.layer(globalAvgPool(), step)
+  const pooled = isSum ? r.layer(affine(h * w), mean) : mean
   const left = all.flatMap((a, i) => (i === channels ? [a] : r.int('keepdims', 1) === 1 || !axes.includes(i) ? [[]] : []))
   r.is(meaningOf({ step: pooled, axes: left, from: 0, factor: 1 }, r.shape(pooled)))
 }

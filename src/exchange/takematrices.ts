@@ -1,12 +1,12 @@
 // Imports products of matrices of computed values, and softmax over any of their axes. In: views of values. Out: views of named values with products
 // (`contracted`), or false for other nodes. Invariant: a matrix has the pixels and the channels of a group, of whole images. Worked example: the scores
 // of all pairs of 64 pixels are a value with 64 channels (the keys) and 64 pixels (the queries).
-import { affine, flatten, pixelShuffle, softmax, turnPixels } from '../../dsl'
+import { flatten, pixelShuffle, softmax, turnPixels } from '../../dsl'
 import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { contracted as contractedShape } from '../../staging/ops/contract'
-import { channelsOf, channelsOfAxis } from './channels'
-import { positive, type Reading, refuse, shortest } from './reading'
+import { channelsOf } from './channels'
+import { positive, type Reading, refuse } from './reading'
 import type { Axis, Scores, View } from './symbols'
 import { isRow, joined, meaningOf, sizeOf, viewOf } from './views'
 import { EQUATIONS } from './writeattention'
@@ -24,10 +24,7 @@ const groupAxes = (sizes: readonly number[], inner: number): readonly Axis[] =>
   sizes.map((size, i) => channels(inner * elementsOf(sizes.slice(i + 1)), size))
 
 /** A view's value with its channels in the order of these axes, and its factor applied. */
-const ordered = (r: Reading, { step, from, factor }: View, axes: readonly Axis[]): number => {
-  const own = channelsOfAxis(r, step, joined(axes.flat()), from)
-  return factor === 1 ? own : r.once(`times ${factor}`, own, () => r.layer(affine(shortest(factor)), own))
-}
+const ordered = (r: Reading, view: View, axes: readonly Axis[]): number => r.channelsOf(view, axes.flat())
 
 // ---------------------------------------------------------------- products
 
@@ -53,6 +50,14 @@ const matrixOf = (r: Reading, given: View): Matrix => {
   return { step: ordered(r, view, [...groups, inner]), hasChannelsFirst, inner: sizeOf(inner) }
 }
 
+/** Returns true for products over pixels, and values computed from one: their pixels are channels of a head. */
+const hasChannelsAsPixels = (r: Reading, step: number): boolean => {
+  const { kind, options, layer, ins } = r.steps[step]!
+  if (kind === 'contracted') return (options as { readonly over?: string }).over === 'pixels'
+  const [before] = ins
+  return before !== undefined && layer?.kind !== 'turnPixels' && layer?.kind !== 'flatten' && hasChannelsAsPixels(r, before)
+}
+
 /** Returns the product of two values, each [..., rows, columns], as a view. */
 export const matrixProduct = (r: Reading, a: View, b: View): View => {
   const sizes = a.axes.slice(0, -2).map(sizeOf)
@@ -74,9 +79,10 @@ export const matrixProduct = (r: Reading, a: View, b: View): View => {
     return { step, axes: [...groupAxes(sizes, channelCount), ...(areRows ? [own, pixels] : [pixels, own])], from: 0, factor: 1 }
   }
   if (!left.hasChannelsFirst && right.hasChannelsFirst) {
-    // The value of more pixels keeps them. Keys become channels, for a softmax over them.
+    // Pixels of an image stay pixels. Two images: the value of more pixels keeps them. Keys become channels, for a softmax over them.
     const [rows, columns] = [x[2] * x[3], y[2] * y[3]]
-    return rows < columns
+    const [isX, isY] = [left, right].map(({ step }) => hasChannelsAsPixels(r, step))
+    return (isX === isY ? rows < columns : isX)
       ? result(contracted('channels', left, right, [x[0], groups * rows, y[2], y[3]]), rows, true)
       : result(contracted('channels', right, left, [x[0], groups * columns, x[2], x[3]]), columns, false)
   }

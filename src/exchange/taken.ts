@@ -20,6 +20,7 @@ import {
   localResponseNorm,
   mish,
   prelu,
+  reciprocal,
   relu,
   relu6,
   pixelUnshuffle,
@@ -29,6 +30,7 @@ import {
   stochasticDepth,
   tanh,
 } from '../../dsl'
+import { LEAST_LENGTH } from '../../dsl/layers/layernorm'
 import type { Shape } from '../../dsl/net'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elementsOf } from '../../staging/core/box'
@@ -39,7 +41,8 @@ import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortes
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
-import { einsum, gatheredTable, scoreSizes, softScores } from './takeattention'
+import { einsum, gatheredTable, scaledScores, scoreSizes, softScores } from './takeattention'
+import { lengths, sameLengths, spread } from './elements'
 import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
 import { depthToSpace, slice, spaceToDepth, split } from './takechannels'
@@ -52,7 +55,7 @@ import {
   reshape,
   sizesOf,
   squeeze,
-  stackSum,
+  axisSum,
   transpose,
   unsqueeze,
 } from './takeforms'
@@ -62,6 +65,7 @@ import { softmaxOfView } from './takematrices'
 import { gatheredWindows, maskedWindows } from './takemeans'
 import { norms } from './takeresponse'
 import { atLeast, meanOfPowers, power } from './takepowers'
+import { squaresPart } from './takesquares'
 import { standardPart } from './takestandard'
 import { repeatedToken } from './taketokens'
 import { flattenView } from './takeviews'
@@ -95,6 +99,7 @@ const renamed = (r: Reading): unknown => {
 const clipped = (r: Reading): unknown => {
   const bound = (name: string, i: number): number | undefined => (r.has(i) ? r.scalar(i) : r.attribute(name)?.f)
   const [low, high] = [bound('min', 1), bound('max', 2)]
+  if (low !== undefined && near(low, LEAST_LENGTH) && high === undefined && sameLengths(r)) return undefined
   if (low === 0 && high === 6) return r.makes(relu6())
   if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
   if (low !== undefined && high !== undefined && low < high) return r.makes(clamp(shortest(low), shortest(high)))
@@ -168,7 +173,9 @@ const choosesSoftplus = (r: Reading): boolean => {
 /** Repeats elements; sums and products do so themselves. */
 const expanded = (r: Reading): unknown => {
   const s = r.symbol(0)
-  if (s.tag === 'weight') return r.is(s)
+  if (s.tag === 'weight') return spread(r, s.weight) || r.is(s)
+  if (sameLengths(r)) return undefined
+  if (r.numbers(1)?.every((n) => n === 1)) return r.is(s)
   const { step, form } = r.data(0)
   const [, , h, w] = r.shape(step)
   if (form === 'image' && h * w === 1) return r.is(s)
@@ -240,15 +247,16 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   MatMul: matMul,
   MaxPool: (r) => pooling(r, 'max'),
   Mish: (r) => r.makes(mish()),
-  Neg: (r) => r.makes(affine(-1)),
+  Neg: (r) => scaledScores(r, 0, -1) || r.makes(affine(-1)),
   Mul: (r) => ofBytes(r, 'Mul') || product(r),
   PRelu: sloped,
   Pad: padding,
   Pow: power,
   RMSNormalization: rmsNormalization,
-  ReduceL2: norms,
+  ReduceL2: (r) => lengths(r) || norms(r),
   ReduceMean: (r) => meanOfPowers(r, false) || globalAverage(r),
-  ReduceSum: stackSum,
+  ReduceSum: axisSum,
+  Reciprocal: (r) => r.makes(reciprocal()),
   Relu: (r) => r.makes(relu()),
   Reshape: reshape,
   Resize: resize,
@@ -277,6 +285,7 @@ const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
   Sub: (r) => ofBytes(r, 'Sub') || difference(r),
   Sum: sumOfMany,
   Tanh: (r) => r.makes(tanh()),
+  Tile: (r) => (r.numbers(1)?.every((n) => n === 1) ? alias(r) : refuse('it repeats a value; allowed: constants')),
   Transpose: transpose,
   Unsqueeze: unsqueeze,
   Where: (r) =>
@@ -314,7 +323,7 @@ const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
   if (node.fault !== undefined) refuse(node.fault)
   const isOnnx = OWN_DOMAINS.includes(node.domain ?? '')
-  if (isOnnx && takesConstants(r, node.opType ?? '')) return
+  if (isOnnx && (takesConstants(r, node.opType ?? '') || squaresPart(r, node.opType ?? ''))) return
   const takers = isOnnx ? TAKERS : node.domain === OWN ? OWN_TAKERS : {}
   const take = Object.hasOwn(takers, node.opType ?? '') ? takers[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)

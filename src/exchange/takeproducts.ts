@@ -18,12 +18,16 @@ import {
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
+import { numbersOf } from './read'
 import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
+import { channelsOf } from './channels'
+import { productOfViews, quotientOfViews, scaledBySpread, scaledGroups, unitQuotient } from './elements'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
 import { settleHeads } from './takematrices'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
+import { rotaryProduct, rotarySum } from './takerotary'
 import { aligned, parameterName, positions } from './taketokens'
 import type { Form, Meaning, Weight } from './symbols'
 
@@ -50,7 +54,26 @@ export const gemm = (r: Reading): void => {
   if (r.int('transA', 0) !== 0 || r.float('alpha', 1) !== NEUTRAL || (r.has(2) && r.float('beta', 1) !== NEUTRAL))
     refuse('it has transA, alpha or beta; allowed: A·B + C, A·Bᵀ + C')
   const weight = r.weight(1)
-  dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), r.has(2) ? r.weight(2) : undefined)
+  const bias = r.has(2) ? r.symbol(2) : undefined
+  dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), bias && bias.tag !== 'weights' ? r.weight(2) : undefined)
+  if (bias?.tag === 'weights') biasOfParts(r, bias.weights)
+}
+
+/** A bias that several weights are parts of. Buffers of zeros are none: BEiT's keys have them. */
+const biasOfParts = (r: Reading, weights: readonly Weight[]): unknown => {
+  const s = r.symbolOf(r.outputName)
+  if (s.tag !== 'data') return refuse('it adds a bias of several parts')
+  const [b, c, h, w] = r.shape(s.step)
+  if (weights.reduce((n, { dims }) => n + dims[0]!, 0) !== c) refuse(`its bias has other parts than its ${c} channels`)
+  let from = 0
+  const parts = weights.map((weight) => {
+    const [count] = weight.dims as [number]
+    const own = channelsOf(r, s.step, from, count)
+    from += count
+    const isZero = weight.tensor.isFixed && numbersOf(weight.tensor)?.every((n) => n === 0)
+    return isZero ? own : r.layer(bias(trained(r, weight, [count])), own)
+  })
+  return r.bind(r.outputName, { ...s, step: r.joined(parts, () => [b, c, h, w]) })
 }
 
 /** Returns true for one number for each channel, in any form before images. */
@@ -71,9 +94,10 @@ const affineBehind = (r: Reading, step: number, factor: number, shift: number): 
 }
 
 /** The number that is the other input of a sum, with its sign. */
-const shifted = (r: Reading, data: number, sign: 1 | -1): void => {
-  const { step, form } = r.data(data)
+const shifted = (r: Reading, data: number, sign: 1 | -1): unknown => {
   const constant = r.constant(1 - data)
+  if (r.settled(data).tag === 'view') return r.makes(affine(1, shortest(sign * constant)), data)
+  const { step, form } = r.data(data)
   r.is({ tag: 'data', step: affineBehind(r, step, 1, sign * constant), form })
 }
 
@@ -113,9 +137,10 @@ export const difference = (r: Reading): unknown => {
 }
 
 export const quotient = (r: Reading): unknown => {
-  if (normRatio(r) || dividedMeans(r)) return undefined
+  if (unitQuotient(r) || normRatio(r) || dividedMeans(r)) return undefined
   const divisor = r.scalar(1)
   if (divisor !== undefined && divisor !== 0 && scaledScores(r, 0, 1 / divisor)) return undefined
+  if (divisor === undefined && quotientOfViews(r)) return undefined
   if (r.symbol(0).tag !== 'data' || divisor === undefined || divisor === 0) return r.odd('it is not a part of a known function')
   multiplied(r, 0, 1 / r.constant(1))
 }
@@ -169,13 +194,14 @@ const addWeight = (r: Reading, data: number, w: Weight): unknown => {
 
 export const sum = (r: Reading): unknown => {
   if (r.inputs !== 2) return sumOfMany(r)
-  if (biasedScores(r) || responseSum(r) || addedMeans(r)) return undefined
+  if (rotarySum(r) || biasedScores(r) || responseSum(r) || addedMeans(r)) return undefined
   const [a, b] = [r.settled(0), r.settled(1)]
   for (const [data, constant, at] of [
     [a, b, 0],
     [b, a, 1],
   ] as const) {
     if (constant.tag === 'sizes' && data.tag === 'data') return shifted(r, at, 1)
+    if (constant.tag === 'weight' && data.tag === 'view' && r.scalar(1 - at) !== undefined) return shifted(r, at, 1)
     if (constant.tag === 'weight') return data.tag === 'data' ? addWeight(r, at, constant.weight) : r.odd('it adds a constant')
   }
   sumOfMany(r)
@@ -304,7 +330,14 @@ const behind = (r: Reading, x: string, layer: Net): unknown => {
 }
 
 export const product = (r: Reading): unknown => {
-  if (responseProduct(r) || branchProduct(r) || scaledScores(r, 0, r.scalar(1)) || scaledScores(r, 1, r.scalar(0)))
+  if (
+    rotaryProduct(r) ||
+    scaledBySpread(r, (weight) => parameterName(r, weight)) ||
+    responseProduct(r) ||
+    branchProduct(r) ||
+    scaledScores(r, 0, r.scalar(1)) ||
+    scaledScores(r, 1, r.scalar(0))
+  )
     return undefined
   const curved = geluOf(r)
   if (curved !== undefined) return behind(r, curved.x, curved.layer)
@@ -318,6 +351,7 @@ export const product = (r: Reading): unknown => {
         a.tag === 'sizes' ? 1 : 0,
         r.scalar(a.tag === 'sizes' ? 0 : 1) ?? refuse('it multiplies by several sizes'),
       )
+    if (productOfViews(r)) return undefined
     const [x, y] = aligned(r, [r.data(0), r.data(1)]) as [Value, Value]
     const own = gated(r, x.step, y.step) ?? gated(r, y.step, x.step)
     if (own !== undefined) return r.is({ tag: 'data', step: own, form: x.form })
@@ -329,6 +363,7 @@ export const product = (r: Reading): unknown => {
     const step = r.layer(layerScale(trained(r, weight, [1]), 1, { shape: 'one' }), s.step)
     return r.is({ tag: 'data', step, form: s.form })
   }
+  if (scaledGroups(r, data, weight, () => parameterName(r, weight))) return undefined
   if (s.tag === 'data' && elementsOf(weight.dims) === 1) return multiplied(r, data, r.constant(1 - data))
   if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form))
     return r.odd('it multiplies by a constant that is not one number per channel')

@@ -12,9 +12,10 @@ import {
 import type { Shape } from '../../dsl/net'
 import { placesOf } from './folded'
 import { axesOf, positive, type Reading, refuse } from './reading'
-import type { Atom, Axis, View } from './symbols'
+import type { Atom, Axis, Meaning, View } from './symbols'
+import { rotaryOfRest, tokensOf } from './takerotary'
 import { blocksOfPixels, pixelOfBlocks } from './takerolls'
-import { isTurnedImage, joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
+import { isRow, isTurnedImage, joined, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
 /** The input as a view; tokens without the class token are a value of their own. */
 const viewed = (r: Reading): View | undefined =>
@@ -145,12 +146,16 @@ export const unsqueezeView = (r: Reading, at: readonly number[]): boolean => {
 // ---------------------------------------------------------------- parts of the channels
 
 /** Places [from, from + count) of an axis of channels. */
-const part = (view: View, axis: number, from: number, count: number): View => {
+const part = (r: Reading, view: View, axis: number, from: number, count: number, every = 1): View => {
   const [atom, ...others] = view.axes[axis] ?? []
-  if (others.length > 0 || (atom ?? { dim: 'H' }).dim !== 'C')
-    return refuse(`it takes a part of axis ${axis}, which is not of channels; allowed: channels`)
+  if (others.length > 0 || (atom ?? { dim: 'H' }).dim !== 'C') {
+    if (every !== 1) refuse(`it slices axis ${axis} in steps of ${every}; allowed: channels, and steps of 1`)
+    return tokensOf(r, view, axis, from, count)
+  }
   const { stride } = atom!
-  const axes = view.axes.map((a, i): Axis => (i !== axis ? a : count === 1 ? [] : [{ dim: 'C', stride, size: count }]))
+  const axes = view.axes.map(
+    (a, i): Axis => (i !== axis ? a : count === 1 ? [] : [{ dim: 'C', stride: stride * every, size: count }]),
+  )
   return { ...view, axes, from: view.from + from * stride }
 }
 
@@ -170,7 +175,7 @@ export const splitView = (r: Reading): boolean => {
     refuse(`it splits ${all} places into [${each.join(',')}]`)
   let from = 0
   for (const [i, size] of each.entries()) {
-    put(r, part(view, axis, from, size), i)
+    put(r, part(r, view, axis, from, size), i)
     from += size
   }
   return true
@@ -191,9 +196,9 @@ export const sliceView = (r: Reading): boolean => {
   for (const [i, a] of axes.entries()) {
     const [axis] = positive([a], view.axes.length) as [number]
     const places = placesOf(starts[i]!, ends[i]!, steps[i] ?? 1, sizeOf(view.axes[axis] ?? []))
-    if ((steps[i] ?? 1) !== 1 || places.length === 0)
-      refuse(`it slices axis ${axis} in steps of ${steps[i]}; allowed: steps of 1`)
-    if (places.length < sizeOf(view.axes[axis] ?? [])) result = part(result, axis, places[0]!, places.length)
+    const every = steps[i] ?? 1
+    if (every < 1 || places.length === 0) refuse(`it slices axis ${axis} in steps of ${every}; allowed: steps of 1 or more`)
+    if (places.length < sizeOf(view.axes[axis] ?? [])) result = part(r, result, axis, places[0]!, places.length, every)
   }
   return put(r, result)
 }
@@ -207,11 +212,46 @@ export const gatherView = (r: Reading): boolean => {
   const [axis] = positive([r.int('axis', 0)], view.axes.length) as [number]
   const at = index < 0 ? index + sizeOf(view.axes[axis] ?? []) : index
   const axes = view.axes.filter((_, i) => i !== axis)
-  if (s.tag === 'view') return put(r, { ...part(view, axis, at, 1), axes })
+  if (s.tag === 'view') {
+    const one = part(r, view, axis, at, 1)
+    return put(r, { ...one, axes: one.axes.filter((_, i) => i !== axis) })
+  }
   const [, , h, w] = r.shape(s.step)
   // The only token of a value.
   if (axis > 0 && view.axes[axis]?.length === 0) return put(r, { ...view, axes })
   if (sizeOf(view.axes[axis] ?? []) !== h * w || h * w === 1) return false
   const pixel = [turnPixels(), sliceChannels(at, 1), turnPixels()].reduce((step, l) => r.layer(l, step), s.step)
   return put(r, { step: pixel, axes, from: 0, factor: 1 })
+}
+
+/** Views one after the other along pixels of a row. Returns false for other values. */
+export const joinViews = (r: Reading, symbols: readonly Meaning[]): boolean => {
+  const views = symbols.flatMap((s) => (s.tag === 'view' ? [s.view] : []))
+  const [first] = views
+  if (first === undefined || views.length !== symbols.length) return false
+  const [axis] = positive([r.int('axis', 0)], first.axes.length) as [number]
+  const own = views.map((v) => r.compact(v))
+  const isRowThere = (v: View): boolean => r.shape(v.step)[2] === 1 && isRow(v.axes[axis], r.shape(v.step))
+  const others = (v: View): readonly Axis[] => v.axes.filter((_, i) => i !== axis)
+  if (!own.every((v) => isRowThere(v) && same(others(v), others(own[0]!)))) return false
+  const [a, b, ...more] = own.map((v) => v.step)
+  const known = more.length === 0 && b !== undefined ? rotaryOfRest(r, a!, b) : undefined
+  const step =
+    known ??
+    joinedRows(
+      r,
+      own.map((v) => v.step),
+    )
+  const row = joined([{ dim: 'W', stride: 1, size: r.shape(step)[3] }])
+  return put(r, { ...own[0]!, step, axes: own[0]!.axes.map((a, i) => (i === axis ? row : a)) })
+}
+
+const joinedRows = (r: Reading, steps: readonly number[]): number => {
+  const turned = steps.map((step) => r.layer(turnPixels(), step))
+  const [b, , , c] = r.shape(turned[0]!)
+  const count = turned.reduce((n, step) => n + r.shape(step)[1], 0)
+  return r.layer(
+    turnPixels(),
+    r.joined(turned, () => [b, count, 1, c]),
+  )
 }

@@ -21,9 +21,12 @@ import { padOf } from '../../dsl/layers/window'
 import type { Net } from '../../dsl/net'
 import { windowOutput } from '../../staging/ops/rules'
 import { positive, type Reading, refuse } from './reading'
+import { paddedView } from './elements'
 import { meanOfPowers } from './takepowers'
+import { imageOfPlaces } from './takerotary'
 import { channelConvolution } from './taketokens'
-import type { Weight } from './symbols'
+import { type Constants, numbersOf } from './read'
+import type { Meaning, Weight } from './symbols'
 
 const pair = (ns: readonly number[] | undefined, usual: number): readonly [number, number] => {
   if (ns === undefined) return [usual, usual]
@@ -80,9 +83,17 @@ const isAbove = (r: Reading, step: number): boolean => {
   return isKept && ins.every((i) => isAbove(r, i))
 }
 
+/** The numbers of a constant that is no weight of a module. */
+const constantsOf = (s: Meaning): Constants | undefined => {
+  const numbers = s.tag === 'weight' && !s.weight.tensor.name.includes('.') ? numbersOf(s.weight.tensor) : undefined
+  return numbers && s.tag === 'weight' ? { dims: s.weight.dims, numbers: Float64Array.from(numbers), real: true } : undefined
+}
+
 /** The image, or one with zeros around it, and the zeros. `isMost`: before a max pool, which has −∞ around it. */
 const paddedInput = (r: Reading, isMost = false): { readonly from: number; readonly around: Sides } => {
   const s = r.symbol(0)
+  const constants = s.tag === 'array' ? s.array : constantsOf(s)
+  if (constants !== undefined) return { from: imageOfPlaces(r, constants), around: [0, 0, 0, 0] }
   if (s.tag !== 'padded') return { from: r.image(0), around: [0, 0, 0, 0] }
   if (s.isLeast && !isMost) refuse('its input is padded with −∞; allowed: zeros')
   return { from: s.step, around: s.sides }
@@ -265,6 +276,10 @@ export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
 export const padding = (r: Reading): unknown => {
   const pads = r.ints('pads') ?? r.numbers(1)?.map(Number) ?? refuse('its pads are computed')
   if (pads.every((n) => n === 0)) return r.is(r.symbol(0))
+  const rank = pads.length / 2
+  const isPlain = r.text('mode', 'constant') === 'constant' && !r.has(3)
+  if (isPlain && paddedView(r, pads.slice(0, rank), pads.slice(rank), r.has(2) ? (r.scalar(2) ?? 0) : r.float('value', 0)))
+    return undefined
   const from = r.image(0)
   const axes = r.has(3) ? positive((r.numbers(3) ?? []).map(Number), 4) : [0, 1, 2, 3]
   const all = Array<number>(8).fill(0)

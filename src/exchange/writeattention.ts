@@ -1,5 +1,6 @@
 // Attention, trained values and global responses as ONNX nodes.
 import { distances } from '../../staging/ops/attention'
+import { rotation } from '../../staging/ops/rotate'
 import type { Dims } from './nodes'
 import { flatDims, imageDims, type Inference, onImage, type Write } from './writing'
 
@@ -23,6 +24,34 @@ export const turnPixels: Write = onImage((at, x, dims, { ins }) => {
   const rows = at.nodes.add('Reshape', [x, at.nodes.ints(0, c, h * w)], ['batch', c, h * w])
   const turned = at.nodes.add('Transpose', [rows], ['batch', h * w, c], { perm: [0, 2, 1] })
   return at.nodes.add('Unsqueeze', [turned, at.nodes.ints(2)], dims)
+})
+
+/** Rotary positions as timm writes them: x times cosines, and exchanged pairs of channels times sines. */
+export const rotate: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const [, c, h, w] = at.value(ins[0]!).shape as [number, number, number, number]
+  const a = attrs as unknown as Parameters<typeof rotation>[0]
+  const { head } = a
+  const [heads, pixels] = [c / head, h * w]
+  const table = (f: (angle: number) => number): string => {
+    const numbers = Array.from({ length: pixels * head }, (_, i) =>
+      f(rotation(a, Math.floor(i / head), Math.floor((i % head) / 2))),
+    )
+    return nodes.matrix(numbers, pixels)
+  }
+  const rows = nodes.add('Reshape', [x, nodes.ints(0, heads, head, pixels)], ['batch', heads, head, pixels])
+  const tokens: Dims = ['batch', heads, pixels, head]
+  const own = nodes.add('Transpose', [rows], tokens, { perm: [0, 1, 3, 2] })
+  const half: Dims = ['batch', heads, pixels, head / 2]
+  const every = (first: number): string =>
+    nodes.add('Slice', [own, nodes.ints(first), nodes.ints(head), nodes.ints(3), nodes.ints(2)], half)
+  const lined = (v: string): string => nodes.add('Unsqueeze', [v, nodes.ints(4)], [...half, 1])
+  const pairs = nodes.add('Concat', [lined(nodes.add('Neg', [every(1)], half)), lined(every(0))], [...half, 2], { axis: 4 })
+  const exchanged = nodes.add('Reshape', [pairs, nodes.ints(0, heads, pixels, head)], tokens)
+  const cosines = nodes.add('Mul', [own, table(Math.cos)], tokens)
+  const rotated = nodes.add('Add', [cosines, nodes.add('Mul', [exchanged, table(Math.sin)], tokens)], tokens)
+  const turned = nodes.add('Transpose', [rotated], ['batch', heads, head, pixels], { perm: [0, 1, 3, 2] })
+  return nodes.add('Reshape', [turned, nodes.ints(0, c, h, w)], dims)
 })
 
 /** The root of the sum, which is all that `response` reads. */

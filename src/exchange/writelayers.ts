@@ -120,7 +120,7 @@ export const spread: Write = (at, { attrs, ins, outs }) => {
   const { nodes } = at
   const times = attrs['times']!
   const [count] = at.value(ins[0]!).shape as [number]
-  const column = nodes.add('Unsqueeze', [at.image(ins[0]!), nodes.ints(1)], [count, 1])
+  const column = nodes.add('Reshape', [at.image(ins[0]!), nodes.ints(count, 1)], [count, 1])
   const rows = nodes.add('Expand', [column, nodes.ints(count, times)], [count, times])
   at.is(outs[0]!, { image: nodes.add('Reshape', [rows, nodes.ints(-1)], [count * times]) })
 }

@@ -36,6 +36,7 @@ import { prelu, preluBwdData, preluBwdWeights } from './prelu'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
 import { squareSums, squareSumsBwd, response, responseBwdData, responseBwdWeights } from './response'
+import { rotate } from './rotate'
 import { scaleGradient, unscale, adjustScale } from './scaling'
 import { shift, shiftBwd } from './shift'
 import { softmax, softmaxBwd } from './softmax'
@@ -181,6 +182,7 @@ const entries: readonly OpDef[] = [
   response,
   responseBwdData,
   responseBwdWeights,
+  rotate,
   scaleGradient,
   unscale,
   adjustScale,

@@ -60,7 +60,7 @@ export const UNARY: readonly Unary[] = [
   { kind: 'log', wires: [158, 159], reads: 'x', value: 'log(x)', gradient: 'dy / x', flops: [5, 1], inner: true, drawn: 'positive' },
   { kind: 'sqrt', wires: [160, 161], reads: 'y', value: '√x', gradient: 'dy / (2·y)', flops: [4, 2], inner: true, drawn: 'positive' },
   { kind: 'square', wires: [162, 163], reads: 'x', value: 'x²', gradient: '2·x·dy', flops: [1, 2], inner: true, drawn: 'small' },
-  { kind: 'reciprocal', wires: [164, 165], reads: 'y', value: '1 / x', gradient: '−dy·y²', flops: [1, 2], inner: true, drawn: 'positive' },
+  { kind: 'reciprocal', wires: [164, 165], reads: 'y', value: '1 / x', gradient: '−dy·y²', flops: [1, 2], drawn: 'positive' },
 ]
 
 const read = (u: Unary, name: string): OperandDef => (u.drawn ? { ...data(name), drawn: u.drawn } : data(name))

@@ -37,6 +37,10 @@ const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8'))
 
 const SAME = [
   'matrices-traced',
+  'rotary-traced',
+  'rotary-dynamo',
+  'cosines-traced',
+  'cosines-dynamo',
   'matrices-dynamo',
   'biased-traced',
   'biased-dynamo',
@@ -530,11 +534,50 @@ const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
         node('GlobalAveragePool', ['x'], 'a'),
         node('Flatten', ['a'], 'b'),
         node('Reshape', ['b', 'to'], 'c'),
-        node('Relu', ['c'], 'y'),
+        node('GlobalAveragePool', ['c'], 'y'),
       ),
       initializer: [int64s('to', 0, 2, 2)],
     },
-    /node 'y's' \(Relu\): its input 'c' is a reshaped or sliced value; allowed: values computed by layers from the image/,
+    /node 'y's' \(GlobalAveragePool\): its input 'c' is a reshaped or sliced value; allowed: values computed by layers from the image/,
+  ],
+  'a norm by the root of squares with another number': [
+    {
+      ...nodes(
+        node('Mul', ['x', 'x'], 'a'),
+        node('ReduceSum', ['a', 'axis'], 'b'),
+        node('Add', ['b', 'few'], 'c'),
+        node('Sqrt', ['c'], 'd'),
+        node('Reciprocal', ['d'], 'e'),
+        node('Mul', ['x', 'e'], 'y'),
+      ),
+      initializer: [int64s('axis', 1), float('few', 0.5)],
+    },
+    /node 'y's' \(Mul\): its input 'e' is a part of a norm of channels; allowed: values computed by layers/,
+  ],
+  'lengths of another value': [
+    {
+      ...nodes(
+        node('Relu', ['x'], 'a'),
+        node('ReduceL2', ['x', 'axis'], 'b', [{ name: 'keepdims', type: ATTRIBUTE.INT, i: 1 }]),
+        node('Div', ['a', 'b'], 'y'),
+      ),
+      initializer: [int64s('axis', 1)],
+    },
+    /node 'y's' \(Div\): it divides by the lengths of another value; allowed: its own/,
+  ],
+  'repeated numbers that are not one for each group': [
+    {
+      ...nodes(node('Expand', ['p', 'to'], 'a'), node('Reshape', ['a', 'one'], 'b'), node('Mul', ['x', 'b'], 'y')),
+      initializer: [weight('p', 4, 1), int64s('to', 4, 2), int64s('one', -1)],
+    },
+    /node 'y's' \(Mul\): it multiplies by other numbers than one for each group of channels; allowed: numbers of groups/,
+  ],
+  'padding of pixels of a reshaped value': [
+    {
+      ...nodes(node('Reshape', ['x', 'to'], 'a'), node('Pad', ['a', 'pads'], 'y')),
+      initializer: [int64s('to', 0, 2, 2, 64), int64s('pads', 0, 0, 0, 0, 0, 0, 0, 1)],
+    },
+    /node 'y's' \(Pad\): it pads pixels of a reshaped value; allowed: channels/,
   ],
   'rows that are no multiple': [
     { ...nodes(node('Reshape', ['x', 'to'], 'y')), initializer: [int64s('to', 0, 5, -1)] },

@@ -123,6 +123,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
   MaxPool: (n, [x]) => [...x!.shape.slice(0, 2), ...windows(n, x!.shape.slice(2), ints(n, 'kernel_shape', []))],
   Mul: both,
   PRelu: same,
+  Neg: same,
   Pad: (_, [x, pads]) => x!.shape.map((d, i) => d + pads!.ints![i]! + pads!.ints![i + x!.shape.length]!),
   Pow: both,
   Reciprocal: same,
@@ -140,7 +141,8 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return x!.shape.map((d, i) => (axes.includes(i) ? sizes!.ints![axes.indexOf(i)]! : d))
   },
   Sigmoid: same,
-  Slice: (_, [x, from, to, axes]) => x!.shape.map((d, i) => (i === axes!.ints![0] ? to!.ints![0]! - from!.ints![0]! : d)),
+  Slice: (_, [x, from, to, axes, steps]) =>
+    x!.shape.map((d, i) => (i === axes!.ints![0] ? Math.ceil((to!.ints![0]! - from!.ints![0]!) / (steps?.ints?.[0] ?? 1)) : d)),
   Softmax: same,
   Softplus: same,
   Sqrt: same,

@@ -39,7 +39,8 @@ const groupNorm = keysOf('groupNorm', 'affine eps', (o) => `groupNorm('n', 2, { 
 const instanceNorm = keysOf('instanceNorm', 'affine eps', (o) => `instanceNorm('n', { affine: true, ${o} })`)
 const layerNorm = keysOf('layerNorm', 'eps bias', (o) => `layerNorm('n', { ${o} })`)
 const rmsNorm = keysOf('rmsNorm', 'eps', (o) => `rmsNorm('n', { ${o} })`)
-const layerScale = keysOf('layerScale', 'shape', (o) => `layerScale('n', 1, { ${o} })`)
+const layerScale = keysOf('layerScale', 'shape groups', (o) => `layerScale('n', 1, { ${o} })`)
+const rotary = keysOf('rotary', 'skip columns step first base', (o) => `rotary(8, { ${o} })`)
 const bias = keysOf('bias', 'shared', (o) => `bias('n', { ${o} })`)
 const prelu = keysOf('prelu', 'shared start', (o) => `prelu('p', { ${o} })`)
 const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
@@ -97,7 +98,8 @@ const keys: readonly Illegal[] = [
   ...instanceNorm(['ep', 'eps'], ['track', null]),
   ...layerNorm(['epss', 'eps'], ['affine', null], ['biass', 'bias']),
   ...rmsNorm(['epss', 'eps'], ['bias', null]),
-  ...layerScale(['shap', 'shape'], ['start', null]),
+  ...layerScale(['shap', 'shape'], ['group', 'groups'], ['start', null]),
+  ...rotary(['skips', 'skip'], ['steps', 'step'], ['width', null]),
   ...bias(['share', 'shared'], ['init', null]),
   ...linear(['bais', 'bias'], ['initial', 'init']),
   ...pixelLinear(['params', 'param'], ['stride', null]),

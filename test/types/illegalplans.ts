@@ -8,7 +8,7 @@ export const planPrelude = `import {
   model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
   rangeOf, segmentsOf, stepBytes, apply, detach, fed, loss, minimize, mse, step, adamw, blocks, crossEntropyWith, huber, joined,
   repeat, rmsprop, upsample, convTranspose2d, groupNorm, instanceNorm, layerNorm, pixelLinear, localResponseNorm, sigmoid, l1, concat,
-  scaled, fromBytes, prelu, rmsNorm, layerScale, bias,
+  scaled, fromBytes, prelu, rmsNorm, layerScale, rotary, bias,
 } from '../../dsl'
 import { stage as stageOn } from '../../src/stage/stage'
 import type { StageKeys, StageOptions } from '../../src/stage/stageoptions'

@@ -35,6 +35,7 @@
 #include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/residualnorm.hpp"
 #include "cuda/kernels/response.hpp"
+#include "cuda/kernels/rotate.hpp"
 #include "cuda/kernels/scaling.hpp"
 #include "cuda/kernels/shift.hpp"
 #include "cuda/kernels/softmax.hpp"

@@ -1110,5 +1110,19 @@ Family mirror_drawn(Random& r) {
 }
 const Listed mirror_drawn_listed{"mirror", mirror_drawn, 10};
 
+Family rotate_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], 4 * d[1], d[2], d[3]}, 4, true}, {{d[0], 4 * d[1], d[2], d[3]}, 4, true}, {{d[0], 4 * d[1], d[2], d[3]}, 4, true}, {{d[0], 4 * d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::rotate, {double(4), double(0), double(d[3]), double(1), double(0.5), double(0.5), double(100), double(0)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1},
+      {OpKind::rotate, {double(4), double(0), double(d[3]), double(1), double(0.5), double(0.5), double(100), double(1)}, {{2, Reach::same}}, {{3, Reach::same}}, 1, false, -1}},
+     {{0, 2, 3}}},
+    {{{{d[0], 8, d[2], d[3]}, 4, true}, {{d[0], 8, d[2], d[3]}, 4, true}, {{d[0], 8, d[2], d[3]}, 4, true}, {{d[0], 8, d[2], d[3]}, 4, true}},
+     {{OpKind::rotate, {double(8), double(1), double(2), double(0.25), double(1), double(0), double(10000), double(1)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1},
+      {OpKind::rotate, {double(8), double(1), double(2), double(0.25), double(1), double(0), double(10000), double(0)}, {{2, Reach::same}}, {{3, Reach::same}}, 1, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed rotate_drawn_listed{"rotate", rotate_drawn, 20};
+
 }  // namespace
 }  // namespace spillway::test
