@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { avgPool, batchNorm, conv2d, convTranspose2d, identity, type Model, model, relu, residual, seq } from '../../dsl'
+import { avgPool, batchNorm, conv2d, convTranspose2d, identity, type Model, model, mse, relu, residual, seq } from '../../dsl'
 import { type FamilyName, familyNames, stagedFamily } from '../../scripts/cuda/families'
 import { loadNative } from '../../src/device/native'
 import { openTensors, readTensor } from '../../src/files/safetensors'
@@ -21,6 +21,8 @@ import { zooEntry, zooNames } from '../../src/zoo'
 import { compileSegments } from '../../staging/compile'
 import { laidOut, layoutCount, readers } from '../../staging/graph/laid'
 import { behindLaying } from '../../staging/planner/laying'
+import { isForNext } from '../../staging/plan/ahead'
+import { withHomesAhead } from './loadedahead'
 import { done } from './networks'
 import type { StrategyName } from '../../staging/core/names'
 import { fewOrAll, fullTest } from '../full'
@@ -52,6 +54,12 @@ const segmenter = model(
     relu(),
     conv2d('head', 4, 1),
   ),
+)
+
+/** Weights of 2.25 MiB. */
+const wide = model(
+  [2, 256, 8, 8],
+  seq(conv2d('a', 256, 3), relu(), conv2d('b', 256, 3), relu(), conv2d('c', 256, 3), relu(), conv2d('d', 256, 3)),
 )
 
 const near = (losses: readonly number[], expected: readonly number[], within: number): void => {
@@ -171,6 +179,16 @@ const cases = (): void => {
         assert.is(once.withoutGraphs, undefined)
       }
     })
+
+  test('weights that a step loads for the next one: the bits of in-core', async () => {
+    const inCore = staged(wide, { ...ON, strategy: 'in-core', loss: mse })
+    const crossing = withHomesAhead(inCore)
+    const { storages, residencies, calls } = crossing.plan
+    assert.ok(residencies.some((r) => storages[r.storage]!.home !== undefined && isForNext(r, calls.length)))
+    const [one, many] = [await trained(wide, inCore, { steps: 4 }), await trained(wide, crossing, { steps: 4 })]
+    assert.equal([many.weightsSha256, many.losses], [one.weightsSha256, one.losses])
+    assert.is(many.arenaPeakBytes, many.peakBytes)
+  })
 
   test('every family of the zoo has a network here', () => {
     const families = new Set(zooNames.map((name) => zooEntry(name)!.family))

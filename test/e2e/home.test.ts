@@ -19,17 +19,10 @@ import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { isPersistent, valueBytes } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
 import { isForNext } from '../../staging/plan/ahead'
-import { fitted } from '../../staging/planner/fastest'
-import { ahead } from '../../staging/planner/overlapping'
-import { type Candidate, swappingOnDemand } from '../../staging/schedule/candidate'
-import { inCoreSegments } from '../../staging/schedule/incore'
-import { layOut } from '../../staging/schedule/layout'
-import { homesOf } from '../../staging/search/lower'
-import { problemOf } from '../../staging/search/problem'
-import { paged } from '../../staging/compile'
 import { verify } from '../../staging/verify/verify'
 import { uniform } from '../fixtures/formula'
 import { fewOrAll, gateTest } from '../full'
+import { withHomes, withHomesAhead } from './loadedahead'
 import { BF16, DEVICE, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-home-'))
@@ -127,26 +120,11 @@ const narrow = model(
   ),
 )
 
-/** All that may is in the lower tier, and small weights share pages there. */
-const withSharedHomes = (
-  { plan: { graph }, machine }: Staged,
-  loads: (c: Candidate) => Candidate = (c) => c,
-  room = 0,
-): Staged => {
-  const p = problemOf(graph, machine)
-  const persistents = homesOf(p, new Uint8Array(p.units.length).fill(1))
-  const c = swappingOnDemand(layOut(graph, inCoreSegments(graph), machine, { packing: 'dense', persistents }), machine)
-  const o = { strategy: 'by hand', budgetBytes: bytesOf(c.least + room), machine, algorithms: 'fixed' } as const
-  const made = fitted(loads(c), o)
-  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
-  return describePlan(paged(made.right), machine)
-}
-
 for (const name of fewOrAll([MIXED], Object.keys(CASES)))
   test(`${name}: small weights that share pages of the lower tier have the bits of in-core`, async () => {
     const { freeze: _, ...o } = CASES[name]!
     const alone = staged(narrow, { strategy: 'in-core', ...o })
-    const small = withSharedHomes(alone)
+    const small = withHomes(alone)
     assert.ok(!isLeft(verify(small.plan)))
     assert.ok(small.plan.storages.some((s) => s.home !== undefined && s.cells.length > 5))
     const expected = await trained(narrow, alone, { steps: 3 })
@@ -161,14 +139,7 @@ for (const name of fewOrAll([MIXED], Object.keys(CASES)))
   test(`${name}: weights that a step loads for the next one have the bits of in-core`, async () => {
     const { freeze: _, ...o } = CASES[name]!
     const alone = staged(wide, { strategy: 'in-core', ...o })
-    const { link } = alone.machine
-    // On a fast link, weights are written and loaded before the step ends.
-    const fast = { ...link, inBytesPerSecond: 1e12, outBytesPerSecond: 1e12, latencySeconds: 0 }
-    const crossing = withSharedHomes(
-      { ...alone, machine: { ...alone.machine, link: fast } },
-      (c) => ahead(c, fast, { fed: Infinity, home: Infinity }),
-      100,
-    )
+    const crossing = withHomesAhead(alone)
     const { plan } = crossing
     assert.ok(!isLeft(verify(plan)))
     const isHome = (storage: number): boolean => plan.storages[storage]!.home !== undefined
