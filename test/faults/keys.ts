@@ -54,6 +54,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   BiasOptions: [['bias', (o) => `s.bias('n', { ${o} })`]],
   LayerNormOptions: [['layerNorm', (o) => `s.layerNorm('n', { ${o} })`]],
   LayerScaleOptions: [['layerScale', (o) => `s.layerScale('n', 1, { ${o} })`]],
+  RotaryOptions: [['rotary', (o) => `s.rotary(4, { ${o} })`]],
   RmsNormOptions: [['rmsNorm', (o) => `s.rmsNorm('n', { ${o} })`]],
   LocalResponseNormOptions: [['localResponseNorm', (o) => `s.localResponseNorm(5, { ${o} })`]],
   PreluOptions: [['prelu', (o) => `s.prelu('n', { ${o} })`]],
