@@ -123,13 +123,17 @@ export const lengths = (r: Reading): boolean => {
   return true
 }
 
-/** Lengths that are at least PyTorch's smallest one, or repeated for a quotient. Returns false for other values. */
-export const sameLengths = (r: Reading): boolean => {
-  const s = r.symbol(0)
-  if (s.tag !== 'length') return false
-  r.is(s)
-  return true
-}
+/** Gives the result the meaning of the first input, if it has this tag. Returns false for other values. */
+const passedOn =
+  (tag: Meaning['tag']) =>
+  (r: Reading): boolean => {
+    const s = r.symbol(0)
+    if (s.tag === tag) r.is(s)
+    return s.tag === tag
+  }
+
+/** Lengths that are at least PyTorch's smallest one, or repeated for a quotient. */
+export const sameLengths = passedOn('length')
 
 /** A view divided by its lengths. Returns false for other quotients. */
 export const unitQuotient = (r: Reading): boolean => {
@@ -185,13 +189,8 @@ export const spread = (r: Reading, weight: Weight): boolean => {
   return true
 }
 
-/** Such numbers in one axis. Returns false for other values. */
-export const sameSpread = (r: Reading): boolean => {
-  const s = r.symbol(0)
-  if (s.tag !== 'spread') return false
-  r.is(s)
-  return true
-}
+/** Such numbers in one axis. */
+export const sameSpread = passedOn('spread')
 
 /** An image times one trained number for each group of channels. Returns false for other products. */
 export const scaledBySpread = (r: Reading, nameOf: (w: Weight) => string): boolean => {
