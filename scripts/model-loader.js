@@ -17,11 +17,15 @@ const compiledTwin = (root, file) => {
   return fs.existsSync(twin) ? twin : null
 }
 
+/** Sucrase leaves the keyword of `export const [a, b] = …` out. Without a semicolon, the pattern would continue the line before it. */
+const separated = (source) => source.replace(/^export (const|let|var) (?=[[{])/gm, ';$&')
+
 /** Sucrase keeps the lines, so an error names the line of the source. */
-const translated = (source, file) => {
+const translated = (source, file, options = {}) => {
   const { transform } = require('sucrase')
   const isTypeScript = TYPESCRIPT.includes(path.extname(file))
-  return transform(source, { transforms: isTypeScript ? ['typescript', 'imports'] : ['imports'], filePath: file }).code
+  const transforms = isTypeScript ? ['typescript', 'imports'] : ['imports']
+  return transform(separated(source), { ...options, transforms, filePath: file }).code
 }
 
 const load = (module, file) => module._compile(translated(fs.readFileSync(file, 'utf8'), file), file)
@@ -69,4 +73,4 @@ const installModelLoader = (root) => {
   Module._extensions['.js'] = (module, file) => (holdsModules(path.dirname(file)) ? load : plain)(module, file)
 }
 
-module.exports = { installModelLoader }
+module.exports = { installModelLoader, translated }
