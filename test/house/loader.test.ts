@@ -70,6 +70,15 @@ test('faults of a model file are reported', async () => {
   assert.unreachable('the error was swallowed')
 })
 
+test('a syntax error names its place', async () => {
+  try {
+    await load({ 'm/m.ts': 'const a = 1\nexport default (\n' }, 'm/m.ts')
+  } catch (error) {
+    return assert.match(String(error), /m\/m\.ts:3:1\nSyntaxError: Unexpected token\n/)
+  }
+  assert.unreachable('the error was swallowed')
+})
+
 /** The texts and the loaded files of `spillway --version` on a terminal, in their order. */
 const ORDER = `
   delete process.env.CI
