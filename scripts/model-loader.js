@@ -17,11 +17,28 @@ const compiledTwin = (root, file) => {
   return fs.existsSync(twin) ? twin : null
 }
 
+/** Sucrase leaves the keyword of `export const [a, b] = …` out. Without a semicolon, the pattern would continue the line before it. */
+const separated = (source) => source.replace(/^export (const|let|var) (?=[[{])/gm, ';$&')
+
+/** Sucrase's `Error transforming FILE: Unexpected token (2:1)` as V8's error, whose stack begins with the place. */
+const asSyntaxError = (error, file) => {
+  const [, text, line, column] = /: ([^:]+) \((\d+):(\d+)\)$/.exec(error.message) ?? []
+  if (text === undefined) return error
+  const placed = new SyntaxError(text)
+  placed.stack = `${file}:${line}:${column}\n${placed.stack}`
+  return placed
+}
+
 /** Sucrase keeps the lines, so an error names the line of the source. */
-const translated = (source, file) => {
+const translated = (source, file, options = {}) => {
   const { transform } = require('sucrase')
   const isTypeScript = TYPESCRIPT.includes(path.extname(file))
-  return transform(source, { transforms: isTypeScript ? ['typescript', 'imports'] : ['imports'], filePath: file }).code
+  const transforms = isTypeScript ? ['typescript', 'imports'] : ['imports']
+  try {
+    return transform(separated(source), { ...options, transforms, filePath: file }).code
+  } catch (error) {
+    throw asSyntaxError(error, file)
+  }
 }
 
 const load = (module, file) => module._compile(translated(fs.readFileSync(file, 'utf8'), file), file)
@@ -69,4 +86,4 @@ const installModelLoader = (root) => {
   Module._extensions['.js'] = (module, file) => (holdsModules(path.dirname(file)) ? load : plain)(module, file)
 }
 
-module.exports = { installModelLoader }
+module.exports = { installModelLoader, translated }

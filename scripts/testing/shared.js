@@ -43,13 +43,24 @@ const MOST_FILES = 16
 const isShared = ({ file, only, serial, ownProcess, hasOnly }) =>
   !only && !serial && !ownProcess && !hasOnly && SHARED.includes(path.posix.dirname(file))
 
+/** Files that use the type checker (test/types/checker.ts) share one process, which parses and checks the sources once. */
+const checksTypes = ({ text }) => /from '[./]*\/(types\/)?checker'/.test(text)
+
+const slicesOf = (files, most) => {
+  const count = Math.ceil(files.length / most)
+  return Array.from({ length: count }, (_, i) =>
+    files.slice(Math.floor((i * files.length) / count), Math.floor(((i + 1) * files.length) / count)),
+  )
+}
+
 /** `process`: how a batch starts; paths of its files are added to the arguments. */
 const inBatches = (jobs, process) => {
   const shared = jobs.filter(isShared)
-  const count = Math.ceil(shared.length / MOST_FILES)
   if (shared.length < 2) return jobs
-  const batches = Array.from({ length: count }, (_, i) => {
-    const files = shared.slice(Math.floor((i * shared.length) / count), Math.floor(((i + 1) * shared.length) / count))
+  const types = shared.filter(checksTypes)
+  const others = shared.filter((job) => !checksTypes(job))
+  const slices = [...(types.length > 0 ? [types] : []), ...slicesOf(others, MOST_FILES)]
+  const batches = slices.map((files, i) => {
     const timeoutSeconds = Math.max(...files.map((job) => job.timeoutSeconds))
     return { ...process, name: `batch ${i + 1}`, jobs: files, timeoutSeconds }
   })

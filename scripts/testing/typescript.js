@@ -1,23 +1,21 @@
-// Loads TypeScript without checking it, as ts-node's transpile-only does, and keeps the JavaScript and V8's code (modulecache.js).
-// In: `node -r` this file. Out: `require` takes .ts files. Invariant: a kept translation is whole, and belongs to exactly this source,
-// compiler version and these options. (Starting ts-node and translating everything takes a test process seconds.)
+// Loads TypeScript without checking it. Sucrase removes the types; modulecache.js keeps the JavaScript and V8's code.
+// In: `node -r` this file. Out: `require` takes .ts files. Stacks name the lines of the sources, which Sucrase keeps.
+// Invariant: a kept translation is whole, and belongs to exactly this source, translator and options.
+// (The TypeScript compiler would take half a second to load, in each process that loads a new file.)
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
 const { threadId } = require('node:worker_threads')
+const { translated } = require('../model-loader')
 const { runAndKeep, runKept } = require('./modulecache')
-const { mapStacks } = require('./stacks')
 
 const ROOT = path.resolve(__dirname, '..', '..')
 const CACHE = path.join(ROOT, 'build', 'transpiled')
-/** `import()` stays as it is: packages may be ES modules. */
-const OPTIONS = {
-  ...{ target: 'ES2022', module: 'Node16', moduleResolution: 'Node16' },
-  ...{ esModuleInterop: true, sourceMap: true, inlineSources: false },
-}
-const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'node_modules', 'typescript', 'package.json'), 'utf8'))
-const KEY = `${version} ${JSON.stringify(OPTIONS)}`
+/** The target is this Node, and `import()` stays as it is: packages may be ES modules. */
+const OPTIONS = { disableESTransforms: true, preserveDynamicImport: true }
+const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'node_modules', 'sucrase', 'package.json'), 'utf8'))
+const KEY = `${version} ${JSON.stringify(OPTIONS)} ${fs.readFileSync(require.resolve('../model-loader'), 'utf8')}`
 
 const read = (file) => {
   try {
@@ -25,14 +23,6 @@ const read = (file) => {
   } catch {
     return null
   }
-}
-
-const translate = (source, file) => {
-  const { outputText, sourceMapText } = require('typescript').transpileModule(source, {
-    fileName: file,
-    compilerOptions: OPTIONS,
-  })
-  return { text: outputText.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'), map: sourceMapText }
 }
 
 const remember = (cached, text) => {
@@ -47,26 +37,16 @@ const remember = (cached, text) => {
 const cachedOf = (file, source) =>
   path.join(CACHE, `${createHash('sha256').update(`${KEY}\0${file}\0${source}`).digest('hex')}.js`)
 
-/** By loaded source, the file of its map, once a stack has asked for it. */
-const maps = new Map()
-const mapOf = (file) => {
-  if (maps.get(file) === null) maps.set(file, `${cachedOf(file, fs.readFileSync(file, 'utf8'))}.map`)
-  return maps.get(file)
-}
-
 const javascriptOf = (file) => {
   const source = fs.readFileSync(file, 'utf8')
   const cached = cachedOf(file, source)
   const known = read(cached)
   if (known !== null) return known
-  const { text, map } = translate(source, file)
-  remember(`${cached}.map`, map)
+  const text = translated(source, file, OPTIONS)
   remember(cached, text)
   return text
 }
 
-mapStacks(mapOf)
 require('node:module')._extensions['.ts'] = (module, file) => {
-  maps.set(file, null)
   if (!runKept(module, file)) runAndKeep(module, file, javascriptOf(file))
 }

@@ -124,8 +124,13 @@ const numbersOf = (bytes: Uint8Array, { dtype }: Value): Float64Array | Float32A
   return new Numbers(buffer as ArrayBuffer, byteOffset, length / Numbers.BYTES_PER_ELEMENT)
 }
 
-/** Returns true if a value's bytes hold a NaN or an infinity. */
-const hasOdd = (bytes: Uint8Array, v: Value): boolean => v.dtype !== 'i32' && !numbersOf(bytes, v).every(Number.isFinite)
+/** Returns true if a value's bytes hold a NaN or an infinity: of these alone, the difference to itself is not 0. */
+const hasOdd = (bytes: Uint8Array, v: Value): boolean => {
+  if (v.dtype === 'i32') return false
+  const numbers = numbersOf(bytes, v)
+  for (let i = 0; i < numbers.length; i++) if (numbers[i]! - numbers[i]! !== 0) return true
+  return false
+}
 
 /** For a file: numbers that are not finite never take the place of finite ones, except in these sums of gradients. */
 export const asTensors = (

@@ -54,11 +54,27 @@ test('models may be ES modules, also in a project of ES modules', async () => {
     assert.equal(await load({ ...project, [file]: text }, file), { default: ['compiled', 'part'] }, file)
 })
 
+test('an exported pattern behind a line without a semicolon is a statement of its own', async () => {
+  for (const pattern of ['[a, b] = [1, 2]', '{ a, b } = { a: 1, b: 2 }']) {
+    const text = `const f = 3\nexport const c = f\nexport const ${pattern}\n`
+    assert.equal(await load({ 'm/m.ts': text }, 'm/m.ts'), { a: 1, b: 2, c: 3 })
+  }
+})
+
 test('faults of a model file are reported', async () => {
   try {
     await load({ 'm/m.ts': "throw new Error('no such layer')\n" }, 'm/m.ts')
   } catch (error) {
     return assert.match(String(error), 'no such layer')
+  }
+  assert.unreachable('the error was swallowed')
+})
+
+test('a syntax error names its place', async () => {
+  try {
+    await load({ 'm/m.ts': 'const a = 1\nexport default (\n' }, 'm/m.ts')
+  } catch (error) {
+    return assert.match(String(error), /m\/m\.ts:3:1\nSyntaxError: Unexpected token\n/)
   }
   assert.unreachable('the error was swallowed')
 })
