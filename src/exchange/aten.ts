@@ -533,6 +533,7 @@ export const asOnnx = (program: Program): OnnxFile => {
     },
     arrays: l.read,
     left: [...l.left],
+    state: [...program.tensors.values()].filter((held) => held.isSaved === true),
     isSized: true,
     refused: program.refused,
     tensor: (t, called) => {

@@ -1,6 +1,8 @@
 // Tokens, from ONNX nodes: a trained token before the pixels, position embeddings, and convolutions along the channels. In: the current node. Out: the
 // layers; false if the node is none of these. Worked example: a class token before 14x14 pixels of 192 channels gives [B,192,1,197].
 import { affine, conv2d, position, sliceChannels, turnPixels, upsample } from '../../dsl'
+import { type PositionShape, positionSizes } from '../../dsl/layers/shift'
+import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
@@ -35,13 +37,30 @@ export const parameterName = (r: Reading, { tensor }: Weight): string =>
 
 /** Trained tokens [1,N,C], as a value of N channels and C columns. */
 const tokensOf = (r: Reading, pixels: number, weight: Weight): number => {
+  const made = r.tokenSteps.get(weight.tensor.name) ?? madeTokens(r, pixels, weight)
+  r.tokenSteps.set(weight.tensor.name, made)
+  return made
+}
+
+/** A single token that was joined to pixels before, as one pixel of an image: CaiT adds to it. Undefined for other weights. */
+export const tokenOf = (r: Reading, { tensor }: Weight, [, c, h, w]: Shape): number | undefined => {
+  const made = tensor.name === '' ? undefined : r.tokenSteps.get(tensor.name)
+  const [, count, , channels] = made === undefined ? [0, 0, 0, 0] : r.shape(made)
+  return made !== undefined && count === 1 && channels === c && h * w === 1
+    ? r.once('turned', made, () => r.layer(turnPixels(), made))
+    : undefined
+}
+
+const madeTokens = (r: Reading, pixels: number, weight: Weight): number => {
   const [batch, , , channels] = r.shape(pixels)
   const count = elementsOf(weight.dims) / channels
   const name = parameterName(r, weight)
-  r.parameter(name, weight, [count, 1, channels])
   const one = [sliceChannels(0, 1), affine(0)].reduce((step, l) => r.layer(l, step), pixels)
-  const blank = count === 1 ? one : r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
-  return r.layer(position(name), blank)
+  r.parameter(name, weight, [1, count, channels])
+  // One token has the shape [1,1,C] in both orders.
+  if (count === 1) return r.layer(position(name), one)
+  const blank = r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
+  return [turnPixels(), position(name, { shape: 'tokens' }), turnPixels()].reduce((step, l) => r.layer(l, step), blank)
 }
 
 /** The tokens of a value with its channels last, as channels: pixels of a row, or a single one; undefined for other axes. */
@@ -105,28 +124,31 @@ export const repeatedToken = (r: Reading, step: number, form: Form): boolean => 
   return true
 }
 
-/** A number for each element of an image, with its channels first or last; undefined if the weight has another order. */
-const inOrder = (weight: Weight, form: Form, shape: readonly [number, number, number, number]): Weight | undefined => {
-  const [, c, h, w] = shape
-  const axes = axesOfForm(form, shape)
+/**
+ * The shape of a weight with a number for each element of an image, as PyTorch stores it: its channels are first or last. A matrix [H·W,C] that the
+ * file transposes has them last. Undefined if the weight has another order.
+ */
+const shapeOf = (weight: Weight, form: Form, [, c, h, w]: Shape): PositionShape | undefined => {
+  const axes = axesOfForm(form, [1, c, h, w])
   const pixels = isLast(form) ? axes.slice(0, -1) : axes.slice(2)
   const ordered = pixels.flat().map((a) => `${a.dim}${a.stride}`)
   const sizes = axes.slice(1).map(sizeOf)
-  const fits =
-    elementsOf(weight.dims) === c * h * w && weight.dims.slice(-sizes.length).join() === sizes.join() && !weight.transposed
-  if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join())) return undefined
-  return isLast(form) ? { ...weight, transposed: h * w > 1 } : weight
+  const fits = elementsOf(weight.dims) === c * h * w && weight.dims.slice(-sizes.length).join() === sizes.join()
+  if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join()) || (weight.transposed && isLast(form))) return undefined
+  const { dims } = weight.tensor
+  if (isLast(form) || weight.transposed) return dims.length === 4 && dims[1] === h && dims[2] === w ? 'rows' : 'tokens'
+  return dims.length === 4 ? 'batch' : 'image'
 }
 
 /** A position embedding: a trained value for each element. */
 export const positions = (r: Reading, data: number, weight: Weight): boolean => {
   const { step, form } = r.data(data)
-  const shape = r.shape(step)
-  const own = form === 'flat' ? undefined : inOrder(weight, form, shape)
-  if (own === undefined) return false
+  const [, c, h, w] = r.shape(step)
+  const shape = form === 'flat' ? undefined : shapeOf(weight, form, r.shape(step))
+  if (shape === undefined) return false
   const name = parameterName(r, weight)
-  r.parameter(name, own, shape.slice(1))
-  r.is({ tag: 'data', step: r.layer(position(name), step), form })
+  r.parameter(name, { ...weight, transposed: false }, positionSizes(shape, c, h, w))
+  r.is({ tag: 'data', step: r.layer(position(name, { shape }), step), form })
   return true
 }
 

@@ -3,13 +3,16 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
 import { type Imported, importedFrom, importOnnx, openModel, unsupportedIn } from '../../src/exchange/import'
+import { forwardOf } from '../../src/exchange/export'
 import { sourceText } from '../../src/exchange/source'
-import { openTensors } from '../../src/files/safetensors'
+import { openTensors, readTensor, type TensorFile } from '../../src/files/safetensors'
+import { loadWeights } from '../../src/train/loading'
+import { modelState, saveWeights, type StateStore } from '../../src/train/weights'
 import { FULL } from '../full'
 import { outputOf, type Output } from './outputs'
 import { archiveOf, ints, type Made, type Node, partsOf, programOf, tensor, tensors } from './programs'
@@ -134,12 +137,66 @@ test('weights have the names of the state dict', () => {
   const index = JSON.parse(
     partsOf(join(fixtures, 'residual-train.pt2')).get('residual-train/data/weights/model_weights_config.json')!.toString(),
   ) as { readonly config: object }
-  assert.equal(
-    [...got(openTensors('weights', save)).tensors.keys()].sort(),
-    Object.keys(index.config)
-      .filter((name) => !name.endsWith('num_batches_tracked'))
-      .sort(),
+  assert.equal([...got(openTensors('weights', save)).tensors.keys()].sort(), Object.keys(index.config).sort())
+})
+
+/** The names and shapes of the state dict of a program. */
+const stateDict = (name: string): Readonly<Record<string, string>> => {
+  const text = partsOf(join(fixtures, `${name}.pt2`))
+    .get(`${name}/data/weights/model_weights_config.json`)!
+    .toString()
+  const { config } = JSON.parse(text) as {
+    readonly config: Readonly<
+      Record<string, { readonly tensor_meta: { readonly sizes: readonly { readonly as_int: number }[] } }>
+    >
+  }
+  return Object.fromEntries(
+    Object.entries(config).map(([key, { tensor_meta }]) => [key, tensor_meta.sizes.map((s) => s.as_int).join()]),
   )
+}
+
+/** The weights of a program, imported, loaded and saved as a run does it. */
+const savedAgain = (name: string): TensorFile => {
+  const out = join(folder, `${name}.ts`)
+  const { save } = importOnnx(join(fixtures, `${name}.pt2`), { out })
+  const state = modelState(got(forwardOf(fixture(name).model)).graph)
+  const held = new Map<string, Uint8Array>()
+  const store: StateStore = {
+    read: (key) => right(held.get(key)!),
+    write: (key, bytes) => right(void held.set(key, bytes)),
+  }
+  const { origin } = got(loadWeights(save, state, store))
+  const again = join(folder, `${name}-again.safetensors`)
+  got(saveWeights(again, state, store, origin, 0))
+  return got(openTensors('weights', again))
+}
+
+const WHOLE = [
+  'biased',
+  'cosines',
+  'factors',
+  'last',
+  'matrices',
+  'mixed',
+  'powers',
+  'readout',
+  'residual',
+  'rotary',
+  'standard',
+  'tokens',
+]
+test('saved weights have the names, the shapes and the numbers of the state dict', () => {
+  for (const name of WHOLE.map((n) => `${n}-train`)) {
+    const again = savedAgain(name)
+    assert.equal(Object.fromEntries([...again.tensors].map(([key, { shape }]) => [key, shape.join()])), stateDict(name), name)
+    const file = got(openModel(join(fixtures, `${name}.pt2`)))
+    for (const { name: value } of file.graph.initializer ?? []) {
+      const held = file.tensor({ name: value ?? '' }, '')
+      const own = isLeft(held) ? undefined : again.tensors.get(held.right.name)
+      if (isLeft(held) || own === undefined) continue
+      assert.equal([...got(readTensor(again, own))], [...got(held.right.read())], `${name}: ${held.right.name}`)
+    }
+  }
 })
 
 // ---------------------------------------------------------------- programs that are made here

@@ -18,7 +18,7 @@ import {
   saveCheckpoint,
 } from '../../../src/train/checkpoint'
 import { NO_STEPS } from '../../../src/train/totals'
-import { modelState } from '../../../src/train/weights'
+import { modelState, NO_ORIGIN } from '../../../src/train/weights'
 import { circumstances, identity, lossAt } from './checkpoint-writer'
 import { MemoryStore, toyGraph } from '../toy'
 
@@ -39,7 +39,7 @@ const save = (directory: string, step: number): void =>
       settings: { strategy: 'in-core' },
       losses: Array.from({ length: step }, (_, i) => lossAt(i + 1)),
       measured: [{ epoch: 1, step, metrics: { loss: 0.1, f1: Number.NaN, psnr: Infinity } }],
-      counted: new Map([['bn.num_batches_tracked', 40n]]),
+      origin: { ...NO_ORIGIN, counted: new Map([['bn.num_batches_tracked', 40n]]) },
       totals: NO_STEPS,
     },
     state,
