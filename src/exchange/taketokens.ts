@@ -6,7 +6,7 @@ import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
-import { axesOfForm, isLast, isRow, meaningOf, sizeOf } from './views'
+import { axesOfForm, isLast, isRow, meaningOf, sizeOf, viewOf } from './views'
 
 interface Value {
   readonly step: number
@@ -23,6 +23,24 @@ const asRow = (r: Reading, { step, form }: Value): Value => {
   const whole: Axis = [{ dim: 'W', stride: 1, size: shape[2] * shape[3] }]
   const s = meaningOf({ step: turned, axes: axes.map((a) => (a === row ? whole : a)), from: 0, factor: 1 }, r.shape(turned))
   return s.tag === 'data' ? s : { step, form }
+}
+
+/** Channels before a row of pixels, [B,C,N], as a value of one row; undefined for other arrangements. */
+export const channelsOfRow = (r: Reading, s: Meaning): number | undefined => {
+  const view = viewOf(s, (step) => r.shape(step))
+  const [, c = [], row = []] = view?.axes ?? []
+  if (view?.axes.length !== 3 || !isRow(row, r.shape(view.step)) || c.some((a) => a.dim !== 'C') || view.factor !== 1)
+    return undefined
+  const step = r.channelsOf(view, c)
+  return r.shape(step)[2] === 1 ? step : r.once('row', step, () => r.layer(turnPixels(), r.layer(turnPixels(), step)))
+}
+/** A value of one row as channels before pixels. */
+export const asChannelsOfRow = (r: Reading, step: number): Meaning => {
+  const [, c, , w] = r.shape(step)
+  return meaningOf(
+    { step, axes: [[], [{ dim: 'C', stride: 1, size: c }], [{ dim: 'W', stride: 1, size: w }]], from: 0, factor: 1 },
+    r.shape(step),
+  )
 }
 
 /** Values of one form: pixels that are rows and columns in one value and one row in another become one row in all. */
