@@ -6,7 +6,7 @@ import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
-import { axesOfForm, isLast, isRow, meaningOf, sizeOf, viewOf } from './views'
+import { axesOfForm, isLast, isRow, isTurnedImage, meaningOf, sizeOf, viewOf } from './views'
 
 interface Value {
   readonly step: number
@@ -43,11 +43,19 @@ export const asChannelsOfRow = (r: Reading, step: number): Meaning => {
   )
 }
 
+/** A row [B,H·W,1,C] beside images is an image, too: `spillway export` writes turned pixels so. */
+const asImage = (r: Reading, { step, form }: Value): Value =>
+  form !== 'image' && isTurnedImage(form, r.shape(step))
+    ? { step: r.once('turned', step, () => r.layer(turnPixels(), step)), form: 'image' }
+    : { step, form }
+
 /** Values of one form: pixels that are rows and columns in one value and one row in another become one row in all. */
-export const aligned = <V extends Value>(r: Reading, values: readonly V[]): readonly Value[] =>
-  values.every((v) => v.form === values[0]!.form && r.shape(v.step)[2] === r.shape(values[0]!.step)[2])
+export const aligned = (r: Reading, given: readonly Value[]): readonly Value[] => {
+  const values = given.some((v) => v.form === 'image') ? given.map((v) => asImage(r, v)) : given
+  return values.every((v) => v.form === values[0]!.form && r.shape(v.step)[2] === r.shape(values[0]!.step)[2])
     ? values
     : values.map((v) => asRow(r, v))
+}
 
 /** A parameter's name: its own in PyTorch, or that of its node. */
 export const parameterName = (r: Reading, { tensor }: Weight): string =>
@@ -95,7 +103,8 @@ const tokensAlong = (r: Reading, { step, form }: Value, axis: number): number | 
 export const joinTokens = (r: Reading, symbols: readonly Meaning[]): boolean => {
   const data = symbols.filter((s) => s.tag === 'data')
   const [first] = data
-  if (first === undefined || !isLast(first.form) || symbols.some((s) => s.tag !== 'data' && s.tag !== 'weight')) return false
+  if (first === undefined || data.some((s) => !isLast(s.form)) || symbols.some((s) => s.tag !== 'data' && s.tag !== 'weight'))
+    return false
   const axes = axesOfForm(first.form, r.shape(first.step))
   const [axis] = positive([r.int('axis', 0)], axes.length) as [number]
   if (data.length === symbols.length && axis === axes.length - 1) return false
@@ -155,7 +164,7 @@ const shapeOf = (weight: Weight, form: Form, [, c, h, w]: Shape): PositionShape 
   if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join()) || (weight.transposed && isLast(form))) return undefined
   const { dims } = weight.tensor
   if (isLast(form) || weight.transposed) return dims.length === 4 && dims[1] === h && dims[2] === w ? 'rows' : 'tokens'
-  return dims.length === 4 ? 'batch' : 'image'
+  return dims.length === 4 ? 'batch' : dims.length === 2 ? 'matrix' : 'image'
 }
 
 /** A position embedding: a trained value for each element. */

@@ -21,9 +21,10 @@ export const shift: Write = (at, op) => {
       [at.nodes.add('Transpose', [rows()], [c, h * w], { perm: [1, 0] }), at.nodes.ints(c, h, w)],
       [c, h, w],
     )
-  const added = [() => at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [c, 1, 1]), () => own, turned][
-    op.attrs['elements']!
-  ]!()
+  const isImage = at.value(p!).shape.slice(-3).join() === [c, h, w].join()
+  const image = (): string => (isImage ? own : at.nodes.add('Reshape', [own, at.nodes.ints(c, h, w)], [c, h, w]))
+  const vector = (): string => at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [c, 1, 1])
+  const added = [vector, image, turned][op.attrs['elements']!]!()
   const dims = imageDims(at.value(out))
   return at.is(out, { image: at.nodes.add('Add', [at.image(x!), added], dims) })
 }
