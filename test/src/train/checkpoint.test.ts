@@ -101,7 +101,7 @@ test('a checkpoint keeps sizes of 1 and unread tensors of the file that a run st
       u.name,
       u.type,
       u.shape,
-      isRight(u.read()) && [...getOrElse(() => new Uint8Array())(u.read())],
+      isRight(u.read()) && [...getOrElse((): Uint8Array => new Uint8Array())(u.read())],
     ]),
     [['attn.places', 'I64', [1], Array<number>(8).fill(1)]],
   )
