@@ -30,7 +30,7 @@ import { npyHead } from '../src/files/npy'
 import { openDevice } from '../src/train/device'
 import { lengthOf } from '../src/train/length'
 import { loadWeights } from '../src/train/loading'
-import { modelState, saveWeights } from '../src/train/weights'
+import { modelState, NO_ORIGIN, saveWeights } from '../src/train/weights'
 import { record } from './sides'
 
 export interface Example {
@@ -138,7 +138,7 @@ const dumpWeights = (e: Example, seed: number, at: string): void => {
   const session = done(openDevice(e.plan, { tier: { kind: 'memory' } }))
   done(session.initialise(seed))
   if (e.how.weights !== undefined) done(loadWeights(e.how.weights, state, session, e.how))
-  done(saveWeights(join(at, 'weights.safetensors'), state, session, new Map(), 0))
+  done(saveWeights(join(at, 'weights.safetensors'), state, session, NO_ORIGIN, 0))
   session.dispose()
 }
 

@@ -1,8 +1,8 @@
-// `npm run bench:import -- --python PATH [--programs | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that `spillway import`
-// takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and the reasons of
-// refusals; without names, into bench/results. `--losses`: a sample trains 20 steps on `cpu` and on `ref`, and the losses are compared with PyTorch's
-// in single and in double precision. `--keep` keeps the files: the export takes most of the time. Invariant: a network that PyTorch cannot export does
-// not count.
+// `npm run bench:import -- --python PATH [--programs | --survey | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that
+// `spillway import` takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and
+// the reasons of refusals; without names, into bench/results. `--survey`: programs of more families, for inference. `--losses`: a sample trains 20 steps
+// on `cpu` and on `ref`, and the losses are compared with PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most
+// of the time. Invariant: a network that PyTorch cannot export does not count.
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,14 +20,17 @@ const { values: given, positionals: names } = parseArgs({
     python: { type: 'string', default: 'python3' },
     keep: { type: 'string' },
     programs: { type: 'boolean', default: false },
+    survey: { type: 'boolean', default: false },
     losses: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 })
 
-const { script, exporters, states, result } = given.programs
-  ? { script: 'programs.py', exporters: ['export'], states: ['train', 'eval'], result: 'programs' }
-  : { script: 'networks.py', exporters: ['dynamo', 'legacy'], states: ['trained', 'untrained'], result: 'import' }
+const { script, exporters, states, result } = given.survey
+  ? { script: 'programs.py', exporters: ['export'], states: ['eval'], result: 'survey' }
+  : given.programs
+    ? { script: 'programs.py', exporters: ['export'], states: ['train', 'eval'], result: 'programs' }
+    : { script: 'networks.py', exporters: ['dynamo', 'legacy'], states: ['trained', 'untrained'], result: 'import' }
 
 interface Exported {
   readonly name: string
@@ -62,9 +65,13 @@ interface Tried extends Exported {
 
 const triedIn = async (folder: string): Promise<readonly Tried[]> => {
   const tried: Tried[] = []
-  const python = spawn(given.python, [join(__dirname, 'import', script), folder, ...names], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const python = spawn(
+    given.python,
+    [join(__dirname, 'import', script), ...(given.survey ? ['--survey'] : []), folder, ...names],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   const ended = new Promise<number | null>((resolve, reject) => python.on('error', reject).on('close', resolve))
   for await (const line of createInterface({ input: python.stdout })) {
     const one = JSON.parse(line) as Exported
@@ -117,7 +124,8 @@ const comparedIn = ({ name, folder, lr, steps }: Sample) => {
   spillway('import', at('net.pt2'), '--out', at('net.ts'), '--batch', '4')
   const training = ['--data', at('data'), '--steps', `${steps}`, '--lr', `${lr}`, '--momentum', '0.9']
   const lossesOn = (device: 'cpu' | 'ref'): readonly number[] => {
-    const options = ['--weights', at('net.safetensors'), '--loss', 'cross-entropy', '--device', device, '--json']
+    const save = device === 'cpu' ? ['--save', at('trained.safetensors')] : []
+    const options = ['--weights', at('net.safetensors'), '--loss', 'cross-entropy', '--device', device, '--json', ...save]
     return (JSON.parse(spillway('train', at('net.ts'), ...options, ...training)) as { readonly losses: readonly number[] }).losses
   }
   const { single, double } = JSON.parse(readFileSync(at('losses.json'), 'utf8')) as Readonly<Record<string, readonly number[]>>
@@ -148,6 +156,10 @@ const compared = (folder: string): void => {
     )
     return result
   })
+  const strict = execFileSync(given.python, [join(__dirname, 'import/programs.py'), '--strict', folder, ...names], {
+    encoding: 'utf8',
+  })
+  console.log(`trained weights in PyTorch, strict=True:\n${strict}`)
   if (names.length === 0) record('programs-losses', { results })
 }
 

@@ -42,6 +42,32 @@ ghostnet_100 convnextv2_tiny inception_next_tiny coatnet_0_rw_224 poolformer_s12
 mobilenetv4_hybrid_medium resnest14d skresnet18 tresnet_m focalnet_tiny_srf hgnetv2_b0 swin_tiny_patch4_window7_224 twins_pcpvt_small
 twins_svt_small mixer_s32_224 gmlp_ti16_224 resmlp_12_224 nf_regnet_b0 caformer_s18 poolformerv2_s12 pit_ti_224 levit_128s
 tiny_vit_5m_224 efficientformer_l1 shvit_s1 davit_tiny cait_xxs24_224 gc_efficientnetv2_rw_t'''.split()
+# Families beside those above, mostly their smallest network: the survey of programs.py.
+SURVEY_TORCHVISION = '''alexnet vgg11 squeezenet1_0 mnasnet0_5 shufflenet_v2_x0_5 densenet161 regnet_x_400mf resnext101_32x8d efficientnet_b1
+swin_v2_t swin_s vit_b_32 resnet50 efficientnet_v2_m'''.split()
+SURVEY_SEGMENTATION = 'fcn_resnet101 deeplabv3_resnet101'.split()
+SURVEY_TIMM = '''beit_base_patch16_224 beitv2_base_patch16_224 halonet_h1 eca_botnext26ts_256 eca_halonext26ts lambda_resnet26t sebotnet33ts_256
+gcresnext26ts mobileone_s1 gernet_s repvgg_a0 coat_tiny coat_lite_tiny convit_tiny convmixer_768_32 convnext_zepto_rms convnext_atto convnextv2_atto
+cpubone_nano crossvit_tiny_240 crossvit_9_dagger_240 csatv2 cs3darknet_focus_s cs3darknet_s cspresnet50 cspnext_tiny davit_small deit_tiny_patch16_224
+deit_tiny_distilled_patch16_224 deit3_small_patch16_224 densenetblur121d dla46x_c dla34 dpn48b dpn68b edgenext_xx_small edgenext_small_rw
+efficientformer_l3 efficientformerv2_s0 efficientnet_b0_gn efficientnet_blur_b0 efficientnet_es mixnet_s fbnetc_100 spnasnet_100 tinynet_e
+efficientvim_m1 efficientvit_b0 efficientvit_l1 efficientvit_m0 eva02_tiny_patch14_224 vit_base_patch16_rope_reg1_gap_256 fasternet_t0 fastvit_t8
+fastvit_mci0 focalnet_tiny_lrf gcvit_xxtiny ghostnetv2_100 ghostnetv3_050 hardcorenas_a hgnet_tiny hiera_tiny_224 hieradet_small hrnet_w18_small
+iformer_t inception_next_atto inception_resnet_v2 inception_v4 lcnetv2_small levit_conv_128s lowformer_b0 mambaout_femto coatnet_pico_rw_224
+coatnet_nano_cc_224 coatnext_nano_rw_224 maxvit_pico_rw_256 maxvit_tiny_tf_224 maxxvitv2_nano_rw_256 maxvit_rmlp_pico_rw_256 convformer_s18
+gmixer_12_224 mixer_s16_224 mobilenetv3_small_050 lcnet_050 mobilenetv5_base mobilevit_xxs mobilevitv2_050 mvitv2_tiny nasnetalarge nest_tiny
+nest_tiny_jx nextvit_small nf_resnet26 nfnet_f0 eca_nfnet_l0 pit_ti_distilled_224 pnasnet5large pvt_v2_b2_li rdnet_tiny regnetx_002 regnety_002
+regnetv_040 regnetz_c16 repghostnet_050 repvit_m1 res2next50 resnest26d resnest50d_1s4x24d resnet10t resnet26t resnetaa50 resnetblur50 resnetrs50
+ecaresnet26t seresnext26d_32x4d resnetv2_18 resnetv2_50x1_bit resnetv2_50d_gn rexnet_100 rexnetr_100 selecsls42 legacy_seresnet18
+legacy_seresnext26_32x4d legacy_senet154 sequencer2d_s shvit_s2 skresnext50_32x4d starnet_s050 swiftformer_xs swin_s3_tiny_224 swinv2_tiny_window8_256
+swinv2_cr_tiny_ns_224 tiny_vit_21m_224 tnt_s_patch16_224 tresnet_v2_l twins_svt_base vgg11_bn visformer_tiny vit_tiny_patch16_224
+vit_small_patch14_dinov2 vit_small_patch16_dinov3 vit_base_patch16_clip_224 vit_base_patch16_siglip_224 vit_tiny_r_s16_p8_224
+vit_srelpos_small_patch16_224 vit_relpos_small_patch16_224 samvit_base_patch16_224 vitamin_small_224 vit_wee_patch16_reg1_gap_256 vit_medium_patch16_gap_240
+volo_d1_224 ese_vovnet19b_dw legacy_xception xception41 xception41p xcit_nano_12_p16_224 xcit_nano_12_p8_224'''.split()
+SURVEY_SMP = [('DPT', 'tu-vit_tiny_patch16_224'), ('Segformer', 'resnet34'), ('UPerNet', 'mit_b0')]
+SURVEY_SMP += [('Unet', e) for e in ('se_resnet50', 'resnext50_32x4d', 'dpn68', 'vgg11_bn', 'inceptionv4', 'xception', 'mobileone_s0',
+                                     'timm-efficientnet-lite0', 'timm-res2net50_26w_4s', 'timm-resnest14d', 'timm-skresnet18', 'tu-convnext_atto',
+                                     'tu-mobilenetv3_small_050', 'tu-swin_tiny_patch4_window7_224', 'tu-hrnet_w18_small')]
 SMP = [(a, 'resnet34') for a in 'Unet UnetPlusPlus MAnet Linknet FPN PSPNet PAN DeepLabV3 DeepLabV3Plus UPerNet'.split()]
 SMP += [('Unet', e) for e in ('efficientnet-b0', 'mobilenet_v2', 'timm-regnety_002', 'densenet121', 'mit_b0')]
 SMP += [('Segformer', 'mit_b0')]
@@ -76,6 +102,18 @@ def networks():
         yield f'timm/{n}', lambda n=n: timm.create_model(n, pretrained=False), 224
     for a, e in SMP:
         yield f'smp/{a}-{e}', lambda a=a, e=e: getattr(smp, a)(e, encoder_weights=None, classes=4), 256
+
+
+def survey():
+    """The same of other families."""
+    for n in SURVEY_TORCHVISION:
+        yield f'torchvision/{n}', lambda n=n: classifier(n), 256 if n == 'swin_v2_t' else 224
+    for n in SURVEY_SEGMENTATION:
+        yield f'torchvision/{n}', lambda n=n: OnlyOut(getattr(tv.segmentation, n)(weights=None, weights_backbone=None)), 256
+    for n in SURVEY_TIMM:
+        yield f'timm/{n}', lambda n=n: timm.create_model(n, pretrained=False), timm.models.get_pretrained_cfg(n).input_size[-1]
+    for a, e in SURVEY_SMP:
+        yield f'smp/{a}-{e}', lambda a=a, e=e: getattr(smp, a)(e, encoder_weights=None, classes=4), 224 if 'vit' in e or 'swin' in e else 256
 
 
 def trained(net):

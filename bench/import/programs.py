@@ -2,12 +2,16 @@
 
 Run:  python programs.py FOLDER [NAME ...]
 Writes each network twice, in the states 'train' and 'eval'. An existing file is not written again.
+With --survey before FOLDER: also the families of the survey, in the state 'eval' alone.
 Prints a line of JSON for each: its name, exporter ('export') and state, and its file or the error of the export.
 
 Run:  python programs.py --losses FOLDER [NAME ...]
 Writes a sample of networks in training mode, each in a folder. It has net.pt2, and a batch of images as data/input.npy and data/target.npy. The file
 losses.json has PyTorch's losses of 20 steps of SGD on this batch, in single and in double precision: many untrained networks magnify rounding.
 Dropouts have probability 0: PyTorch's random numbers are its own.
+
+Run:  python programs.py --strict FOLDER [NAME ...]
+Loads the weights trained.safetensors of these folders into the networks, with strict=True. Prints a line of JSON for each: its name, and the error.
 Needs the packages of networks.py.
 """
 import copy
@@ -17,7 +21,7 @@ import sys
 
 import numpy as np
 
-from networks import networks, timm, torch, tv, warnings
+from networks import networks, survey, timm, torch, tv, warnings
 
 SAMPLE = ('torchvision/resnet18', 'torchvision/mobilenet_v2', 'torchvision/convnext_tiny', 'torchvision/regnet_y_400mf', 'timm/seresnet50',
           'timm/mobilevit_s', 'timm/convnextv2_tiny', 'timm/pvt_v2_b0', 'timm/mobilenetv4_hybrid_medium', 'smp/Unet-resnet34',
@@ -34,6 +38,8 @@ def swin():
 SIZED = {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE)
          for n in ('mixer_s16_224', 'gmlp_ti16_224', 'resmlp_12_224', 'cait_xxs24_224', 'xcit_nano_12_p16_224')}
 SIZED['timm/eva02_tiny_patch14_224'] = lambda: timm.create_model('eva02_tiny_patch14_224', img_size=SIZE, patch_size=16)
+SIZED['timm/levit_128s'] = lambda: timm.create_model('levit_128s', img_size=SIZE)
+SIZED['timm/nextvit_small'] = lambda: timm.create_model('nextvit_small')
 SIZED |= {f'timm/{n}': lambda n=n: timm.create_model(n) for n in ('efficientvit_b0', 'edgenext_xx_small', 'swiftformer_xs')}
 SIZED['torchvision/swin'] = swin
 
@@ -47,12 +53,12 @@ def exported(net, x):
     return program
 
 
-def shares(folder, *names):
+def shares(found, states, folder, *names):
     os.makedirs(folder, exist_ok=True)
-    for name, make, size in networks():
+    for name, make, size in found:
         if names and not any(n in name for n in names):
             continue
-        for state in ('train', 'eval'):
+        for state in states:
             path = os.path.join(folder, f"{name.replace('/', '_')}-export-{state}.pt2")
             line = {'name': name, 'exporter': 'export', 'state': state}
             try:
@@ -107,10 +113,28 @@ def losses(folder, *names):
         print(json.dumps({'name': name, 'folder': place, 'lr': LR, 'steps': STEPS}), flush=True)
 
 
+def strict(folder, *names):
+    from safetensors.torch import load_file
+    sample = {name: make for name, make, _ in networks() if name in SAMPLE}
+    for name, make in {**sample, **SIZED}.items():
+        path = os.path.join(folder, name.replace('/', '_'), 'trained.safetensors')
+        if (names and not any(n in name for n in names)) or not os.path.exists(path):
+            continue
+        try:
+            make().load_state_dict(load_file(path), strict=True)
+            print(json.dumps({'name': name}), flush=True)
+        except RuntimeError as e:
+            print(json.dumps({'name': name, 'error': ' '.join(str(e).split())[:300]}), flush=True)
+
+
 if __name__ == '__main__':
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
     if sys.argv[1] == '--losses':
         losses(*sys.argv[2:])
+    elif sys.argv[1] == '--strict':
+        strict(*sys.argv[2:])
+    elif sys.argv[1] == '--survey':
+        shares([*networks(), *survey()], ['eval'], *sys.argv[2:])
     else:
-        shares(*sys.argv[1:])
+        shares(networks(), ['train', 'eval'], *sys.argv[1:])

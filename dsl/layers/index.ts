@@ -24,7 +24,7 @@ export { type GlobalMaxPool, globalMaxPool, type GeneralizedMeanPool, generalize
 export { type ReflectionPad2d, reflectionPad2d } from './reflectionpad'
 export { type GlobalResponseNorm, globalResponseNorm, type GlobalResponseNormOptions } from './response'
 export { type Rotary, rotary, type RotaryOptions } from './rotary'
-export { type Bias, bias, type Position, position, type BiasOptions } from './shift'
+export { type Bias, bias, type Position, position, type BiasOptions, type PositionOptions } from './shift'
 export { type Softmax, softmax } from './softmax'
 export { type StochasticDepth, stochasticDepth } from './stochasticdepth'
 export { type TurnPixels, turnPixels } from './turnpixels'

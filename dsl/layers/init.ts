@@ -46,7 +46,12 @@ export interface WeightOptions<Bias extends boolean = boolean> {
    * @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' })
    */
   readonly init?: WeightInit | undefined
-  /** Prefix of the parameter names. Default: the name of the layer. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
+  /**
+   * Prefix of the parameter names, before a dot. A prefix that ends with '_' has no dot behind it. Default: the name of
+   * the layer.
+   *
+   * @example linear('attn.in_proj', 192, { param: 'attn.in_proj_' })
+   */
   readonly param?: string | undefined
   /**
    * If true, the layer adds a trained bias to each output channel. Default true.

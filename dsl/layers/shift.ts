@@ -5,7 +5,7 @@ import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
-import { flag, withValues } from '../../staging/core/values'
+import { choice, flag, withValues } from '../../staging/core/values'
 import type { Dim, Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -18,7 +18,9 @@ export interface Bias<Name extends string, Shared extends boolean = false> exten
   readonly shared: Shared
 }
 /** The layer that `position` creates. @example const places: Position<'pos_embed'> = position('pos_embed') */
-export interface Position<Name extends string> extends Layer<'position', Name> {}
+export interface Position<Name extends string> extends Layer<'position', Name> {
+  readonly shape: PositionShape
+}
 
 /** Options of `bias`. @example const options: BiasOptions = { shared: true } */
 export interface BiasOptions<Shared extends boolean = boolean> {
@@ -26,6 +28,23 @@ export interface BiasOptions<Shared extends boolean = boolean> {
   readonly shared?: Shared | undefined
 }
 const OPTIONS = withValues(optionsFor<BiasOptions>()('bias', 'shared'), { shared: flag })
+
+/** The shape of the values of all elements: [C,H,W], [1,C,H,W], [1,H·W,C], [1,H,W,C] or [C,H·W]. */
+export type PositionShape = 'image' | 'batch' | 'tokens' | 'rows' | 'matrix'
+
+/** Options of `position`. @example const options: PositionOptions = { shape: 'tokens' } */
+export interface PositionOptions {
+  /**
+   * Shape of the parameter: 'image' is [C,H,W], 'batch' [1,C,H,W], 'tokens' [1,H·W,C], as in vision transformers,
+   * 'rows' [1,H,W,C] and 'matrix' [C,H·W]. Default 'image'.
+   *
+   * @example position('pos_embed', { shape: 'tokens' })
+   */
+  readonly shape?: PositionShape | undefined
+}
+const POSITION = withValues(optionsFor<PositionOptions>()('position', 'shape'), {
+  shape: choice(['image', 'batch', 'tokens', 'rows', 'matrix']),
+})
 
 /**
  * Creates a layer that adds a trained value to each channel.
@@ -44,9 +63,13 @@ export const bias = <N extends string, S extends boolean = false, Given = unknow
  * size only.
  *
  * @param name Name of the layer and of its parameter.
+ * @param options `shape` of the parameter (default [C,H,W]).
  * @example seq(conv2d('patches', 192, 16, { stride: 16, pad: 0 }), position('pos_embed'))
  */
-export const position = <N extends string>(name: N): Position<N> => ({ kind: 'position', name })
+export const position = <N extends string, Given = unknown>(
+  name: N,
+  options: PositionOptions & Strays<Given, typeof POSITION> = {} as never,
+): Position<N> => ({ kind: 'position', name, shape: known(POSITION, options).shape ?? 'image' })
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
@@ -80,9 +103,21 @@ export const biasRule: LayerRule<Bias<string, boolean>> = {
     ),
 }
 
+const POSITIONS: Readonly<Record<PositionShape, (c: number, h: number, w: number) => readonly number[]>> = {
+  image: (c, h, w) => [c, h, w],
+  batch: (c, h, w) => [1, c, h, w],
+  tokens: (c, h, w) => [1, h * w, c],
+  rows: (c, h, w) => [1, h, w, c],
+  matrix: (c, h, w) => [c, h * w],
+}
+/** The sizes of the values of an image's elements. */
+export const positionSizes = (shape: PositionShape, c: number, h: number, w: number): readonly number[] =>
+  POSITIONS[shape](c, h, w)
+const hasChannelsLast = (shape: PositionShape): boolean => shape === 'tokens' || shape === 'rows'
+
 export const positionRule: LayerRule<Position<string>> = {
-  codec: layerCodec('position', {}),
-  example: "position('n')",
-  params: (_, [, c, h, w]) => [{ name: '', shape: [c, h, w], init: { dist: 'normal', a: 0.02 } }],
-  elaborate: (_, x, at) => withParams(at, (p) => emit(at, 'shift', { elements: 1 }, [x, ...p])),
+  codec: layerCodec('position', { shape: t.keyof({ image: null, batch: null, tokens: null, rows: null, matrix: null }) }),
+  example: "position('n', { shape: 'tokens' })",
+  params: (l, [, c, h, w]) => [{ name: '', shape: POSITIONS[l.shape](c, h, w), init: { dist: 'normal', a: 0.02 } }],
+  elaborate: (l, x, at) => withParams(at, (p) => emit(at, 'shift', { elements: hasChannelsLast(l.shape) ? 2 : 1 }, [x, ...p])),
 }

@@ -7,16 +7,18 @@ namespace spillway::ops {
 
 /// The place of an element of an image in the parameter.
 struct ShiftPlan {
-  int64_t elements, height, width;
+  int64_t elements, channels, height, width;
   ShiftPlan(const KernelCall& c, const View& image)
-      : elements(ShiftAttrs::read(c.attrs).elements), height(image.extent[2]), width(image.extent[3]) {}
-  SPILLWAY_BOTH int64_t at(int64_t channel, int64_t h, int64_t w) const { return elements ? (channel * height + h) * width + w : channel; }
+      : elements(ShiftAttrs::read(c.attrs).elements), channels(image.extent[1]), height(image.extent[2]), width(image.extent[3]) {}
+  SPILLWAY_BOTH int64_t at(int64_t channel, int64_t h, int64_t w) const {
+    if (elements == 0) return channel;
+    return elements == 1 ? (channel * height + h) * width + w : (h * width + w) * channels + channel;
+  }
 };
 
 inline Status check_shift_sizes(const KernelCall& c, const View& image, const View& p) {
   if (!is_activation(image)) return refuse(c, "x must be an activation");
-  const bool fits = ShiftAttrs::read(c.attrs).elements ? is_whole(p) && p.dims[0] == image.extent[1] && p.dims[1] == image.extent[2] &&
-                                                             p.dims[2] == image.extent[3] && p.dims[3] == 1
+  const bool fits = ShiftAttrs::read(c.attrs).elements ? is_whole(p) && elements(p) == image.extent[1] * image.extent[2] * image.extent[3]
                                                        : is_vector(p, image.extent[1]);
   return fits ? Status{} : refuse(c, "the parameter must have a number for each channel, or for each element of an image");
 }

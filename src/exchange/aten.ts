@@ -57,14 +57,14 @@ const convolution: Lower = (l) => {
 }
 
 const pool =
-  (kind: 'MaxPool' | 'AveragePool'): Lower =>
+  (kind: 'MaxPool' | 'AveragePool', rank: 1 | 2 = 2): Lower =>
   (l) => {
-    const kernel = l.each('kernel_size', 2, 1)
-    const strides = (l.list('stride') ?? []).length === 0 ? kernel : l.each('stride', 2, 1)
-    const [pads, dilations] = [l.each('padding', 2, 0), l.each('dilation', 2, 1)]
+    const kernel = l.each('kernel_size', rank, 1)
+    const strides = (l.list('stride') ?? []).length === 0 ? kernel : l.each('stride', rank, 1)
+    const [pads, dilations] = [l.each('padding', rank, 0), l.each('dilation', rank, 1)]
     if (l.has('divisor_override')) fault('it has a divisor_override; allowed: none')
     // Rounding up matters only if a window more begins in the image.
-    const [from, to] = [l.sizes('self').slice(-2), l.result().slice(-2)]
+    const [from, to] = [l.sizes('self').slice(-rank), l.result().slice(-rank)]
     const isDown = to.every(
       (d, i) => d === Math.floor((from[i]! + 2 * pads[i]! - dilations[i]! * (kernel[i]! - 1) - 1) / strides[i]!) + 1,
     )
@@ -360,6 +360,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   addcmul,
   addmm,
   alias: same,
+  avg_pool1d: pool('AveragePool', 1),
   avg_pool2d: pool('AveragePool'),
   batch_norm: batchNorm(inTraining),
   bernoulli,
@@ -430,6 +431,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   reshape_as: reshape,
   rms_norm: rmsNorm,
   roll,
+  rsqrt: (l) => l.make('Reciprocal', [l.add('Sqrt', [l.given('self')])]),
   rsub: (l) => l.make('Sub', [l.operand('other'), l.operand('self')]),
   scaled_dot_product_attention: attention,
   select,
@@ -441,6 +443,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   softplus,
   split,
   split_with_sizes: split,
+  sqrt: unary('Sqrt'),
   square: (l) => l.make('Mul', [l.given('self'), l.given('self')]),
   squeeze,
   stack,
@@ -533,6 +536,7 @@ export const asOnnx = (program: Program): OnnxFile => {
     },
     arrays: l.read,
     left: [...l.left],
+    state: [...program.tensors.values()].filter((held) => held.isSaved === true),
     isSized: true,
     refused: program.refused,
     tensor: (t, called) => {

@@ -16,11 +16,11 @@ import { checkedPlaces, reading, writing } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
 import { type Written, writeWholeText } from '../files/whole'
 import { commentText } from '../stage/literal'
-import { modelState } from '../train/weights'
+import { modelState, shapeLike, unreadNames } from '../train/weights'
 import { forwardOf } from './export'
 import { asOnnx } from './aten'
 import { isArchive, readProgram } from './pt2'
-import { type OnnxFile, readOnnx } from './read'
+import { type OnnxFile, readOnnx, type Tensor } from './read'
 import { sourceText } from './source'
 import type { Parameter } from './reading'
 import { takeOnnx } from './taken'
@@ -99,6 +99,8 @@ export interface Imported {
   readonly constants: readonly string[]
   readonly buffers: readonly string[]
   readonly left: readonly string[]
+  /** Tensors of PyTorch's state dict that no layer reads. */
+  readonly unread: readonly Tensor[]
 }
 
 /** At the batch that the file has; a norm that has one value a channel then asks for two. */
@@ -178,6 +180,7 @@ export const importedFrom = (file: OnnxFile, o: Choice): Either<SpillwayError, I
       constants: taken.constants,
       buffers: taken.buffers.filter((name) => parameters.some((p) => p.name === name)),
       left: file.left ?? [],
+      unread: (file.state ?? []).filter(({ name }) => parameters.every((p) => p.tensor.name !== name)),
     })),
   )
 
@@ -213,7 +216,13 @@ export const bytesOf = (p: Parameter): Either<SpillwayError, Uint8Array> =>
     ),
   )
 
-const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.type, shape: p.shape, read: () => bytesOf(p) })
+const newTensor = (p: Parameter): NewTensor => ({
+  name: p.name,
+  type: p.tensor.type,
+  shape: shapeLike(p.shape, p.transposed ? undefined : p.tensor.dims),
+  read: () => bytesOf(p),
+})
+const unreadTensor = ({ name, type, dims, read }: Tensor): NewTensor => ({ name, type, shape: dims, read })
 
 /**
  * Creates a typed model file and a weights file from an ONNX file or a program of `torch.export`, or returns the
@@ -249,7 +258,12 @@ export const importing = (
     E.tap(({ save }) => placesOf(path, { ...o, save }, named)),
     E.bind('file', () => openModel(path)),
     E.bind('made', ({ file }) => importedFrom(file, o)),
-    E.bind('weights', ({ made, save }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
+    E.bind('weights', ({ made, save }) =>
+      writeTensors(save, [...made.parameters.map(newTensor), ...made.unread.map(unreadTensor)], {
+        format: 'pt',
+        ...unreadNames(made.unread),
+      }),
+    ),
     E.tap(({ made: { model, nets }, save }) =>
       writeWholeText(
         o.out,

@@ -286,6 +286,7 @@ const tensorIn =
         type,
         dims: shape,
         isFixed: !is_param,
+        isSaved: folder === 'weights',
         read: () => readTensor({ kind: 'model', path, tensors: new Map(), metadata: {} }, stored),
       })),
     )

@@ -35,6 +35,8 @@ export interface Tensor {
   readonly dims: readonly number[]
   /** True for a buffer of a PyTorch program, which PyTorch does not train. */
   readonly isFixed?: boolean
+  /** True for a tensor of PyTorch's state dict. */
+  readonly isSaved?: boolean
   readonly read: () => Either<SpillwayError, Uint8Array>
 }
 
@@ -55,6 +57,8 @@ export interface OnnxFile {
   readonly arrays?: ReadonlyMap<string, Constants>
   /** Modules of a program that have no layer and only act in training. */
   readonly left?: readonly string[]
+  /** The state dict of a program. */
+  readonly state?: readonly Tensor[]
   /** True for a program, whose nodes are written for the size of its example. */
   readonly isSized?: true
   /** Words of ours about this file. */

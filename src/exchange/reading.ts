@@ -16,7 +16,7 @@ import { axesOfForm, channelsIn, isTurnedImage, joined, meaningOf, rereadAs, siz
 import type { PairOptions, Step } from './ways'
 
 /** PyTorch's names of weights have dots, those of its exporters' constants have none. */
-const isOfModule = ({ tensor }: Weight): boolean => /^[\w-]+(\.[\w-]+)+$/.test(tensor.name)
+export const isOfModule = ({ tensor }: Weight): boolean => /^[\w-]+(\.[\w-]+)+$/.test(tensor.name)
 /** Returns true for one trained number, for all channels. */
 export const isTrainedNumber = (w: Weight): boolean => elementsOf(w.dims) === 1 && isOfModule(w) && !w.tensor.isFixed
 
@@ -92,6 +92,10 @@ const ROLLED = [
   ...['pixelLinear', 'relu', 'relu6', 'sigmoid', 'silu', 'sliceChannels', 'softmax', 'tanh'],
 ]
 
+const WEIGHT = /^(.*)\.(weight|bias)$/
+/** Layers whose parameters may have a prefix of their own. */
+const PREFIXED = ['conv2d', 'linear', 'pixelLinear']
+
 /** Steps are looked at with two images: a norm has more than one value a channel then. */
 export const LOOKED_AT = 2
 
@@ -114,6 +118,8 @@ export class Reading {
   readonly constants = new Set<string>()
   /** Buffers of a PyTorch program that are parameters of a layer. */
   readonly buffers = new Set<string>()
+  /** Values of trained tokens, by the names of their weights. */
+  readonly tokenSteps = new Map<string, number>()
   private readonly joins = new Map<string, number>()
   private readonly shared = new Map<string, number>()
   /** The steps whose value is rolled in the file, and not in the net. */
@@ -394,7 +400,9 @@ export class Reading {
 
   /** A layer's name: that of its weights, else its node's. */
   named(...weights: readonly (Weight | undefined)[]): string {
-    const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
+    const stems = weights.flatMap(
+      (w) => /^([\w.-]+)(?:\.(?:weight|bias|gamma|beta|kernel)|_(?:weight|bias))$/.exec(w?.tensor.name ?? '')?.[1] ?? [],
+    )
     return this.unused(stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer'))
   }
   /** Returns true for a name of a layer or of its weights. A layer that is only a parameter has the name of the parameter. */
@@ -417,6 +425,17 @@ export class Reading {
     this.owned.add(weight.tensor.name)
     if (weight.tensor.isFixed && !/\.running_(mean|var)$/.test(name)) this.buffers.add(name)
     this.parameters.push({ ...weight, name, shape })
+  }
+  /** Gives parameters back names such as `attn.in_proj_weight`: the layer is `attn.in_proj`, and its prefix ends with '_'. */
+  underlined(): void {
+    for (const [i, step] of this.steps.entries()) {
+      const { name = '' } = (step.layer ?? {}) as { readonly name?: string }
+      const own = this.parameters.flatMap((p, at) => (WEIGHT.exec(p.name)?.[1] === name && name !== '' ? [{ p, at }] : []))
+      const isOf = own.length > 0 && own.every(({ p }) => p.tensor.name === `${name}_${WEIGHT.exec(p.name)![2]}`)
+      if (!isOf || !PREFIXED.includes(step.layer!.kind)) continue
+      for (const { p, at } of own) this.parameters[at] = { ...p, name: p.tensor.name }
+      this.steps[i] = { ...step, layer: { ...step.layer!, param: `${name}_` } as Net }
+    }
   }
   /** A parameter that was given to a layer, which becomes another one. */
   forget(layer: string): void {

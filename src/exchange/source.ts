@@ -24,7 +24,7 @@ const options = (l: Fields, usual: Fields): string => {
 }
 const named = ({ name }: Fields): string => (name === '' ? '' : `, ${textOf(name)}`)
 
-const CONV = { stride: 1, pad: 'same', dilation: 1, groups: 1, standardize: null, bias: true }
+const CONV = { stride: 1, pad: 'same', dilation: 1, groups: 1, standardize: null, bias: true, param: null }
 const TRANSPOSED = { stride: 1, pad: 0, outputPad: 0, dilation: 1, groups: 1, bias: true }
 
 const weightedText = (l: Fields, usual: Fields, ...sizes: readonly string[]): string =>
@@ -46,8 +46,8 @@ const withOneStep = (l: Fields): Fields => {
 const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   conv2d: (l) => weightedText(l, CONV, 'out', 'kernel'),
   convTranspose2d: (l) => weightedText(l, TRANSPOSED, 'out', 'kernel'),
-  linear: (l) => weightedText(l, { bias: true }, 'out'),
-  pixelLinear: (l) => weightedText(l, { bias: true }, 'out'),
+  linear: (l) => weightedText(l, { bias: true, param: null }, 'out'),
+  pixelLinear: (l) => weightedText(l, { bias: true, param: null }, 'out'),
   batchNorm: (l) => weightedText(l, { frozen: false, eps: 1e-5 }),
   layerNorm: (l) => weightedText(l, { eps: 1e-5, bias: true }),
   rmsNorm: (l) => weightedText(l, { eps: 1e-6 }),
@@ -58,7 +58,7 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
     weightedText(l, { shape: 'image', groups: 0 }, ...(l['shape'] === 'image' && l['groups'] === 0 ? [] : ['start'])),
   prelu: (l) => weightedText(l, { shared: false, start: 0.25 }),
   bias: (l) => weightedText(l, { shared: false }),
-  position: (l) => weightedText(l, {}),
+  position: (l) => weightedText(l, { shape: 'image' }),
   globalResponseNorm: (l) => weightedText(l, { eps: 1e-6 }),
   adaptiveAvgPool: (l) => weightedText(l, {}, 'size'),
   generalizedMeanPool: (l) => `generalizedMeanPool(${textOf(l['power'])}${l['eps'] === 1e-6 ? '' : `, ${textOf(l['eps'])}`})`,

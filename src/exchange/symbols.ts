@@ -167,6 +167,7 @@ export type Meaning =
       readonly tag: 'squares'
       readonly part: 'sum' | 'root' | 'reciprocal' | 'mean'
       readonly step: number
+      readonly form: Form
       readonly factor: number
       readonly eps: number
     }

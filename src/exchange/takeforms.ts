@@ -74,7 +74,8 @@ const reshapeData = (r: Reading, step: number, form: Form): unknown => {
 }
 
 const reshaped = (w: Weight, dims: readonly number[]): Weight => {
-  if (w.transposed || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it reshapes [${w.dims.join(',')}] to [${dims.join(',')}]`)
+  const isKept = !w.transposed || dims[0] === w.dims[0]
+  if (!isKept || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it reshapes [${w.dims.join(',')}] to [${dims.join(',')}]`)
   return { ...w, dims }
 }
 

@@ -433,6 +433,7 @@ export const takeOnnx = (file: OnnxFile, o: ImportChoice, found?: Map<string, st
       }
     }
     node = undefined
+    r.underlined()
     return E.right({
       input: input.right.shape,
       steps: r.steps,

@@ -4,20 +4,23 @@ import { elementsOf } from '../../staging/core/box'
 import { numbersOf } from './read'
 import { type Reading, refuse } from './reading'
 import type { Weight } from './symbols'
-import { parameterName } from './taketokens'
+import { asChannelsOfRow, channelsOfRow, parameterName } from './taketokens'
 import { axesOfForm } from './views'
 
 export const batchNormalization = (r: Reading): void => {
   if (r.int('training_mode', 0) !== 0) refuse('it is in training mode (training_mode 1); allowed: a model for inference')
   const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => r.weight(i)) as [Weight, Weight, Weight, Weight]
-  const { step, form } = r.data(0)
+  const row = channelsOfRow(r, r.symbol(0))
+  const { step, form } = row === undefined ? r.data(0) : { step: row, form: 'image' as const }
   if (form !== 'image' && axesOfForm(form, r.shape(step)).length !== 2)
-    refuse('its input has its channels last; allowed: [B,C,H,W], [B,C]')
+    refuse('its input has its channels last; allowed: [B,C,H,W], [B,C], [B,C,N]')
   const c = r.shape(step)[1]
   const name = r.named(scale, shift)
   const weights = { weight: scale, bias: shift, running_mean: mean, running_var: variance }
   for (const [own, w] of Object.entries(weights)) r.parameter(`${name}.${own}`, w, [c])
-  r.makes(batchNorm(name, { frozen: r.int('frozen', 0) === 1, eps: r.float('epsilon', 1e-5) }))
+  const norm = batchNorm(name, { frozen: r.int('frozen', 0) === 1, eps: r.float('epsilon', 1e-5) })
+  if (row === undefined) r.makes(norm)
+  else r.is(asChannelsOfRow(r, r.layer(norm, row)))
 }
 
 const isFilledWith = ({ tensor, dims }: Weight, n: number): boolean =>

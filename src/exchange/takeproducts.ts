@@ -6,12 +6,14 @@ import {
   bias,
   gelu,
   geluTanh,
+  globalAvgPool,
   hardSigmoid,
   hardSwish,
   layerScale,
   linear,
   mish,
   pixelLinear,
+  position,
   silu,
   upsample,
 } from '../../dsl'
@@ -19,7 +21,7 @@ import type { Net, Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { GELU_CUBIC, GELU_SCALE } from './onnx'
 import { numbersOf } from './read'
-import { isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
+import { isOfModule, isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
 import { channelsOf } from './channels'
 import { productOfViews, quotientOfViews, scaledBySpread, scaledGroups, unitQuotient } from './elements'
 import { attentionProduct, biasedScores, scaledScores } from './takeattention'
@@ -28,7 +30,7 @@ import { settleHeads } from './takematrices'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
 import { rotaryProduct, rotarySum } from './takerotary'
-import { aligned, parameterName, positions } from './taketokens'
+import { aligned, parameterName, positions, tokenOf } from './taketokens'
 import type { Form, Meaning, Weight } from './symbols'
 
 type Value = Pick<Extract<Meaning, { readonly tag: 'data' }>, 'step' | 'form'>
@@ -157,6 +159,12 @@ const trained = (r: Reading, w: Weight, shape: readonly number[]): string => {
 /** The bias of a product that had none; the scale and shift of a norm of groups. */
 const addWeight = (r: Reading, data: number, w: Weight): unknown => {
   const { step, form } = r.data(data)
+  const token = tokenOf(r, w, r.shape(step))
+  if (token !== undefined)
+    return summed(r, [
+      { step: token, form },
+      { step, form },
+    ])
   const s = r.steps[step]!
   const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
   const c = s.shape[1]
@@ -374,9 +382,29 @@ export const product = (r: Reading): unknown => {
   r.is({ tag: 'data', step: r.layer(layer, s.step), form: s.form })
 }
 
+/**
+ * Imports channels times a trained matrix outside linear layers, such as SwiftFormer's `w_g`. The matrix becomes the position embedding of zeros, which
+ * keeps its name and its shape [C,N], and the product a contraction. Returns false for other weights.
+ */
+const trainedMatrix = (r: Reading, weight: Weight): boolean => {
+  const s = r.settled(0)
+  const isNamed = r.file.isSized || isOfModule(weight)
+  const isOwn = isNamed && !/\.weight$/.test(weight.tensor.name) && weight.tensor.dims.join() === weight.dims.join()
+  if (s.tag !== 'data' || s.form === 'image' || weight.dims.length !== 2 || weight.transposed || !isOwn) return false
+  const [b, c, h, w] = r.shape(s.step)
+  const [rows, columns] = weight.dims as [number, number]
+  if (rows !== c) return false
+  const zeros = [globalAvgPool(), affine(0), ...(columns === 1 ? [] : [upsample({ size: [1, columns] })])]
+  const blank = zeros.reduce((at, l) => r.layer(l, at), s.step)
+  const matrix = r.layer(position(trained(r, weight, [rows, columns]), { shape: 'matrix' }), blank)
+  r.is({ ...s, step: r.paired('contracted', [matrix, s.step], { over: 'channels' }, [b, columns, h, w]) })
+  return true
+}
+
 export const matMul = (r: Reading): void => {
   if (meansProduct(r) || (r.symbol(1).tag !== 'weight' && attentionProduct(r))) return
   const weight = r.weight(1)
+  if (trainedMatrix(r, weight)) return
   if (weight.dims.length !== 2) refuse(`its weight is [${weight.dims.join(',')}]; it must have two dimensions`)
   dense(r, turned(weight), undefined)
 }

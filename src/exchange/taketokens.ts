@@ -1,10 +1,12 @@
 // Tokens, from ONNX nodes: a trained token before the pixels, position embeddings, and convolutions along the channels. In: the current node. Out: the
 // layers; false if the node is none of these. Worked example: a class token before 14x14 pixels of 192 channels gives [B,192,1,197].
 import { affine, conv2d, position, sliceChannels, turnPixels, upsample } from '../../dsl'
+import { type PositionShape, positionSizes } from '../../dsl/layers/shift'
+import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
 import { positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
-import { axesOfForm, isLast, isRow, meaningOf, sizeOf } from './views'
+import { axesOfForm, isLast, isRow, isTurnedImage, meaningOf, sizeOf, viewOf } from './views'
 
 interface Value {
   readonly step: number
@@ -23,11 +25,37 @@ const asRow = (r: Reading, { step, form }: Value): Value => {
   return s.tag === 'data' ? s : { step, form }
 }
 
+/** Channels before a row of pixels, [B,C,N], as a value of one row; undefined for other arrangements. */
+export const channelsOfRow = (r: Reading, s: Meaning): number | undefined => {
+  const view = viewOf(s, (step) => r.shape(step))
+  const [, c = [], row = []] = view?.axes ?? []
+  if (view?.axes.length !== 3 || !isRow(row, r.shape(view.step)) || c.some((a) => a.dim !== 'C') || view.factor !== 1)
+    return undefined
+  const step = r.channelsOf(view, c)
+  return r.shape(step)[2] === 1 ? step : r.once('row', step, () => r.layer(turnPixels(), r.layer(turnPixels(), step)))
+}
+/** A value of one row as channels before pixels. */
+export const asChannelsOfRow = (r: Reading, step: number): Meaning => {
+  const [, c, , w] = r.shape(step)
+  return meaningOf(
+    { step, axes: [[], [{ dim: 'C', stride: 1, size: c }], [{ dim: 'W', stride: 1, size: w }]], from: 0, factor: 1 },
+    r.shape(step),
+  )
+}
+
+/** A row [B,H·W,1,C] beside images is an image, too: `spillway export` writes turned pixels so. */
+const asImage = (r: Reading, { step, form }: Value): Value =>
+  form !== 'image' && isTurnedImage(form, r.shape(step))
+    ? { step: r.once('turned', step, () => r.layer(turnPixels(), step)), form: 'image' }
+    : { step, form }
+
 /** Values of one form: pixels that are rows and columns in one value and one row in another become one row in all. */
-export const aligned = <V extends Value>(r: Reading, values: readonly V[]): readonly Value[] =>
-  values.every((v) => v.form === values[0]!.form && r.shape(v.step)[2] === r.shape(values[0]!.step)[2])
+export const aligned = (r: Reading, given: readonly Value[]): readonly Value[] => {
+  const values = given.some((v) => v.form === 'image') ? given.map((v) => asImage(r, v)) : given
+  return values.every((v) => v.form === values[0]!.form && r.shape(v.step)[2] === r.shape(values[0]!.step)[2])
     ? values
     : values.map((v) => asRow(r, v))
+}
 
 /** A parameter's name: its own in PyTorch, or that of its node. */
 export const parameterName = (r: Reading, { tensor }: Weight): string =>
@@ -35,13 +63,30 @@ export const parameterName = (r: Reading, { tensor }: Weight): string =>
 
 /** Trained tokens [1,N,C], as a value of N channels and C columns. */
 const tokensOf = (r: Reading, pixels: number, weight: Weight): number => {
+  const made = r.tokenSteps.get(weight.tensor.name) ?? madeTokens(r, pixels, weight)
+  r.tokenSteps.set(weight.tensor.name, made)
+  return made
+}
+
+/** A single token that was joined to pixels before, as one pixel of an image: CaiT adds to it. Undefined for other weights. */
+export const tokenOf = (r: Reading, { tensor }: Weight, [, c, h, w]: Shape): number | undefined => {
+  const made = tensor.name === '' ? undefined : r.tokenSteps.get(tensor.name)
+  const [, count, , channels] = made === undefined ? [0, 0, 0, 0] : r.shape(made)
+  return made !== undefined && count === 1 && channels === c && h * w === 1
+    ? r.once('turned', made, () => r.layer(turnPixels(), made))
+    : undefined
+}
+
+const madeTokens = (r: Reading, pixels: number, weight: Weight): number => {
   const [batch, , , channels] = r.shape(pixels)
   const count = elementsOf(weight.dims) / channels
   const name = parameterName(r, weight)
-  r.parameter(name, weight, [count, 1, channels])
   const one = [sliceChannels(0, 1), affine(0)].reduce((step, l) => r.layer(l, step), pixels)
-  const blank = count === 1 ? one : r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
-  return r.layer(position(name), blank)
+  r.parameter(name, weight, [1, count, channels])
+  // One token has the shape [1,1,C] in both orders.
+  if (count === 1) return r.layer(position(name), one)
+  const blank = r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
+  return [turnPixels(), position(name, { shape: 'tokens' }), turnPixels()].reduce((step, l) => r.layer(l, step), blank)
 }
 
 /** The tokens of a value with its channels last, as channels: pixels of a row, or a single one; undefined for other axes. */
@@ -58,7 +103,8 @@ const tokensAlong = (r: Reading, { step, form }: Value, axis: number): number | 
 export const joinTokens = (r: Reading, symbols: readonly Meaning[]): boolean => {
   const data = symbols.filter((s) => s.tag === 'data')
   const [first] = data
-  if (first === undefined || !isLast(first.form) || symbols.some((s) => s.tag !== 'data' && s.tag !== 'weight')) return false
+  if (first === undefined || data.some((s) => !isLast(s.form)) || symbols.some((s) => s.tag !== 'data' && s.tag !== 'weight'))
+    return false
   const axes = axesOfForm(first.form, r.shape(first.step))
   const [axis] = positive([r.int('axis', 0)], axes.length) as [number]
   if (data.length === symbols.length && axis === axes.length - 1) return false
@@ -105,28 +151,31 @@ export const repeatedToken = (r: Reading, step: number, form: Form): boolean => 
   return true
 }
 
-/** A number for each element of an image, with its channels first or last; undefined if the weight has another order. */
-const inOrder = (weight: Weight, form: Form, shape: readonly [number, number, number, number]): Weight | undefined => {
-  const [, c, h, w] = shape
-  const axes = axesOfForm(form, shape)
+/**
+ * The shape of a weight with a number for each element of an image, as PyTorch stores it: its channels are first or last. A matrix [H·W,C] that the
+ * file transposes has them last. Undefined if the weight has another order.
+ */
+const shapeOf = (weight: Weight, form: Form, [, c, h, w]: Shape): PositionShape | undefined => {
+  const axes = axesOfForm(form, [1, c, h, w])
   const pixels = isLast(form) ? axes.slice(0, -1) : axes.slice(2)
   const ordered = pixels.flat().map((a) => `${a.dim}${a.stride}`)
   const sizes = axes.slice(1).map(sizeOf)
-  const fits =
-    elementsOf(weight.dims) === c * h * w && weight.dims.slice(-sizes.length).join() === sizes.join() && !weight.transposed
-  if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join())) return undefined
-  return isLast(form) ? { ...weight, transposed: h * w > 1 } : weight
+  const fits = elementsOf(weight.dims) === c * h * w && weight.dims.slice(-sizes.length).join() === sizes.join()
+  if (!fits || !['', 'H1', 'W1', 'H1,W1'].includes(ordered.join()) || (weight.transposed && isLast(form))) return undefined
+  const { dims } = weight.tensor
+  if (isLast(form) || weight.transposed) return dims.length === 4 && dims[1] === h && dims[2] === w ? 'rows' : 'tokens'
+  return dims.length === 4 ? 'batch' : dims.length === 2 ? 'matrix' : 'image'
 }
 
 /** A position embedding: a trained value for each element. */
 export const positions = (r: Reading, data: number, weight: Weight): boolean => {
   const { step, form } = r.data(data)
-  const shape = r.shape(step)
-  const own = form === 'flat' ? undefined : inOrder(weight, form, shape)
-  if (own === undefined) return false
+  const [, c, h, w] = r.shape(step)
+  const shape = form === 'flat' ? undefined : shapeOf(weight, form, r.shape(step))
+  if (shape === undefined) return false
   const name = parameterName(r, weight)
-  r.parameter(name, own, shape.slice(1))
-  r.is({ tag: 'data', step: r.layer(position(name), step), form })
+  r.parameter(name, { ...weight, transposed: false }, positionSizes(shape, c, h, w))
+  r.is({ tag: 'data', step: r.layer(position(name, { shape }), step), form })
   return true
 }
 

@@ -50,7 +50,8 @@ const blocksOf = (
   const m = axes[2]!.find((a) => a.dim === 'C')?.stride ?? 1
   const rows = [atom('H', 1, h), atom('C', m, m)]
   const columns = [atom('W', 1, w), atom('C', 1, m)]
-  return m > 1 && same(axes, [[], [atom('C', m * m, c / (m * m))], rows, columns]) ? pixelShuffle(m) : undefined
+  // The channels of one pixel may be heads, too: they stay a view, which becomes an image if a layer reads it.
+  return m > 1 && h * w > 1 && same(axes, [[], [atom('C', m * m, c / (m * m))], rows, columns]) ? pixelShuffle(m) : undefined
 }
 
 /**

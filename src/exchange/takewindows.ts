@@ -24,7 +24,7 @@ import { positive, type Reading, refuse } from './reading'
 import { paddedView } from './elements'
 import { meanOfPowers } from './takepowers'
 import { imageOfPlaces } from './takerotary'
-import { channelConvolution } from './taketokens'
+import { asChannelsOfRow, channelConvolution, channelsOfRow } from './taketokens'
 import { type Constants, numbersOf } from './read'
 import type { Meaning, Weight } from './symbols'
 
@@ -244,7 +244,21 @@ const isOfPowers = (r: Reading, kernel: readonly [number, number]): boolean => {
   return s.tag === 'power' && meanOfPowers(r, isWhole)
 }
 
+/** An average of neighbouring tokens of [B,C,N], without padding: NextViT's keys. */
+const averageOfRow = (r: Reading): boolean => {
+  const [kernel = 0, ...more] = r.ints('kernel_shape') ?? []
+  if (more.length > 0) return false
+  const row =
+    channelsOfRow(r, r.symbol(0)) ?? refuse('it averages along one dimension; allowed: pixels in a row behind the channels')
+  const [stride = kernel] = r.ints('strides') ?? []
+  if ((r.ints('pads') ?? []).some((n) => n !== 0) || r.int('ceil_mode', 0) !== 0)
+    refuse('it averages a row with padding or with parts of windows; allowed: whole windows')
+  r.is(asChannelsOfRow(r, r.layer(avgPool([1, kernel], { stride: [1, stride] }), row)))
+  return true
+}
+
 export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
+  if (kind === 'avg' && averageOfRow(r)) return
   const kernel = pair(r.ints('kernel_shape'), 0)
   if (kind === 'avg' && isOfPowers(r, kernel)) return
   const stride = pair(r.ints('strides'), 1)

@@ -8,13 +8,23 @@ import { flatDims, imageDims, type Inference, onImage, type Write } from './writ
 export const shift: Write = (at, op) => {
   const [x, p] = op.ins
   const out = op.outs[0]!
-  const c = at.value(x!).shape[1]!
+  const [, c, h, w] = at.value(x!).shape as [number, number, number, number]
   const own = at.image(p!)
   if (at.areFlat([x!])) {
-    const line = op.attrs['elements'] === 1 ? at.nodes.add('Reshape', [own, at.nodes.ints(c)], [c]) : own
+    const line = op.attrs['elements'] === 0 ? own : at.nodes.add('Reshape', [own, at.nodes.ints(c)], [c])
     return at.is(out, { flat: at.nodes.add('Add', [at.flat(x!), line], flatDims(at.value(out))) })
   }
-  const added = op.attrs['elements'] === 1 ? own : at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [c, 1, 1])
+  const rows = (): string => at.nodes.add('Reshape', [own, at.nodes.ints(h * w, c)], [h * w, c])
+  const turned = (): string =>
+    at.nodes.add(
+      'Reshape',
+      [at.nodes.add('Transpose', [rows()], [c, h * w], { perm: [1, 0] }), at.nodes.ints(c, h, w)],
+      [c, h, w],
+    )
+  const isImage = at.value(p!).shape.slice(-3).join() === [c, h, w].join()
+  const image = (): string => (isImage ? own : at.nodes.add('Reshape', [own, at.nodes.ints(c, h, w)], [c, h, w]))
+  const vector = (): string => at.nodes.add('Unsqueeze', [own, at.nodes.ints(1, 2)], [c, 1, 1])
+  const added = [vector, image, turned][op.attrs['elements']!]!()
   const dims = imageDims(at.value(out))
   return at.is(out, { image: at.nodes.add('Add', [at.image(x!), added], dims) })
 }

@@ -17,8 +17,9 @@ import { type Measurement, measurementCodec } from './measurement'
 import { totalsCodec } from './totals'
 import {
   asTensors,
-  type Counted,
+  type Origin,
   counterTensors,
+  unreadNames,
   fill,
   type ModelState,
   problemsOf,
@@ -80,7 +81,7 @@ export interface Checkpoint {
   readonly losses: readonly number[]
   /** How good the model was after epochs. */
   readonly measured: readonly Measurement[]
-  readonly counted: Counted
+  readonly counted: Origin['counted']
   readonly totals: t.TypeOf<typeof totalsCodec>
   readonly file: TensorFile
 }
@@ -97,7 +98,8 @@ const OWN_NAME = /^step-(\d{9,15})\.(json|safetensors)$/
 
 // ---------------------------------------------------------------- saving
 
-export interface SavedRun extends Omit<Checkpoint, 'file' | 'circumstances'> {
+export interface SavedRun extends Omit<Checkpoint, 'file' | 'circumstances' | 'counted'> {
+  readonly origin: Origin
   readonly circumstances: Circumstances
 }
 
@@ -133,8 +135,8 @@ const DIGEST = /"digest": "([0-9a-f]{64})"(?=\n\}\n$)/
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** Ends with the digest of all its text but the digest. */
-const headText = ({ counted, losses: _, measured, ...run }: SavedRun, tensors: Head['tensors']): string => {
-  const common = { ...run, measured: [...measured], countedBefore: Object.fromEntries(counted), tensors, digest: '' }
+const headText = ({ origin, losses: _, measured, ...run }: SavedRun, tensors: Head['tensors']): string => {
+  const common = { ...run, measured: [...measured], countedBefore: Object.fromEntries(origin.counted), tensors, digest: '' }
   const head: Head = { format: 'spillway-checkpoint', version: 2, ...common }
   const text = `${JSON.stringify(headCodec.encode(head), null, 2)}\n`
   return text.replace('"digest": ""', `"digest": "${sha256(text)}"`)
@@ -151,12 +153,12 @@ export const saveCheckpoint = (
   keeping: Keeping = { last: KEPT },
 ): Either<SpillwayError, string> => {
   const file = `${stem(run.step)}.safetensors`
-  const values = asTensors([...state.weights, ...state.optimizer], store, run.step, state.mayOverflow)
+  const values = asTensors([...state.weights, ...state.optimizer], store, run.step, run.origin, state.mayOverflow)
   return pipe(
     writeTensors(
       join(directory, file),
-      [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)],
-      { format: 'pt' },
+      [...values, ...counterTensors(state, run.origin, run.step), ...run.origin.unread, lossTensor(run.losses)],
+      { format: 'pt', ...unreadNames(run.origin.unread) },
       'replace',
     ),
     E.flatMap((written) =>

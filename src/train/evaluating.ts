@@ -15,7 +15,7 @@ import { describing } from './result'
 import { averagesOf, isEvaluationDue, type RunningSession } from './running'
 import { saveState } from './saves'
 import type { Totals } from './totals'
-import { type Counted, saveWeights, type StateReader } from './weights'
+import { type Origin, saveWeights, type StateReader } from './weights'
 
 /** The metrics of the model after an epoch; undefined if the run is to stop before they are complete. */
 const evaluateRun = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement | undefined> => {
@@ -60,7 +60,7 @@ const evaluateRun = (run: RunningSession, epoch: number, step: number): TaskEith
 }
 
 /** Measures the model where that is due; the best weights are kept. */
-export const evaluateIfDue = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
+export const evaluateIfDue = (run: RunningSession, origin: Origin, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, length, state, held, measured } = run
   const step = totals.losses.length
   if (!isEvaluationDue(run, measured, step)) return TE.right(undefined)
@@ -81,14 +81,14 @@ export const evaluateIfDue = (run: RunningSession, counted: Counted, totals: Tot
                   saveBest,
                   state,
                   withWhole(whole, held.session),
-                  counted,
+                  origin,
                   step,
                   describing(run.staged, run.data.described),
                 ),
               ),
               TE.map(() => undefined),
             ),
-        TE.flatMap(() => (o.keep?.best === undefined ? TE.right(undefined) : saveState(run, counted, totals))),
+        TE.flatMap(() => (o.keep?.best === undefined ? TE.right(undefined) : saveState(run, origin, totals))),
       )
     }),
   )

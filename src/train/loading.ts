@@ -13,7 +13,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { type DataDescription, descriptionIn } from '../data/description'
 import { openNamedWeights } from './pretrained'
 import { readTensor, type TensorFile } from '../files/safetensors'
-import { type Counted, fill, type ModelState, problemOf, type StateStore } from './weights'
+import { fill, type ModelState, type Origin, originOf, problemOf, type StateStore, unreadIn } from './weights'
 
 /**
  * Options for the names of a weights file.
@@ -239,7 +239,7 @@ const judged = (
   isLeft: (name: string) => boolean,
 ): Either<SpillwayError, FittingWeights> => {
   const values = state.weights.filter((v) => !isLeft(v.name))
-  const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
+  const known = new Set([...[...state.weights, ...state.counters].map((v) => v.name), ...unreadIn(file)])
   const unused = [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
   const wrong = values.flatMap((v) => {
     const problem = problemOf(file, v, false)
@@ -284,11 +284,11 @@ export const fittingWeights = (path: string, state: ModelState, o: LoadingOption
 
 /** The start of a model: the batches that its norms have seen, and the use of the file. */
 export interface LoadedWeights {
-  readonly counted: Counted
+  readonly origin: Origin
   readonly table: WeightsTable
 }
 
-const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
+const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Origin['counted']> =>
   pipe(
     state.counters.flatMap((c) => {
       const s = file.tensors.get(c.name)
@@ -315,7 +315,8 @@ export const loadWeights = (
     E.flatMap(({ file, table }) =>
       pipe(
         readCounters(file, state),
-        E.map((counted) => ({ counted, table })),
+        E.flatMap((counted) => originOf(file, state, counted)),
+        E.map((origin) => ({ origin, table })),
       ),
     ),
   )

@@ -16,7 +16,7 @@ import { park } from './parked'
 import { onAbort } from './signals'
 import type { Start } from './start'
 import { type LoadedWeights, loadWeights, tableText } from './loading'
-import type { StateReader } from './weights'
+import { NO_ORIGIN, originOf, type StateReader } from './weights'
 
 /** A session that signals end; its feed goes on in the next one. */
 const openSession = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
@@ -85,7 +85,7 @@ export const lendDevice =
     )
 
 /** The start of a run; a resumed one, and one that starts from its seed, have no table. */
-export type FirstState = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
+export type FirstState = Pick<LoadedWeights, 'origin'> & Partial<LoadedWeights>
 
 interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
   readonly session: DeviceSession
@@ -95,7 +95,7 @@ const startState = (run: Fresh): Either<SpillwayError, FirstState> => {
   const { options: o, session, state } = run
   return pipe(
     o.weights === undefined
-      ? E.right<SpillwayError, FirstState>({ counted: new Map() })
+      ? E.right<SpillwayError, FirstState>({ origin: NO_ORIGIN })
       : loadWeights(o.weights, state, session, o),
     E.tap((loaded) => session.initialise(seedOf(o), loaded.table?.taken)),
     E.tap((loaded) => {
@@ -111,6 +111,7 @@ export const fillState = (run: Fresh): Either<SpillwayError, FirstState> =>
   run.from
     ? pipe(
         restore(run.options.checkpointDir!, run.from, run.state, run.session),
-        E.map(() => ({ counted: run.from!.counted })),
+        E.flatMap(() => originOf(run.from!.file, run.state, run.from!.counted)),
+        E.map((origin) => ({ origin })),
       )
     : startState(run)

@@ -17,7 +17,8 @@ import type { Staged } from '../stage/staged'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import {
-  type Counted,
+  type Origin,
+  originOf,
   type LossScale,
   lossScaleIn,
   type ModelState,
@@ -134,7 +135,7 @@ export interface Ended {
   readonly staged: Staged
   readonly state: ModelState
   readonly store: StateReader
-  readonly counted: Counted
+  readonly origin: Origin
   readonly totals: Totals
   readonly resumedFrom: number
   readonly save: string | undefined
@@ -167,10 +168,10 @@ export const describing = (staged: Staged, described: Described): Readonly<Recor
 /** Writes the weights with their recipe and returns the file; undefined if a note reports numbers that are not finite. */
 export const writtenWeights = (
   path: string,
-  { state, store, counted, totals, staged, described, unsaved }: Omit<Ended, 'save' | 'measured' | 'resumedFrom'>,
+  { state, store, origin, totals, staged, described, unsaved }: Omit<Ended, 'save' | 'measured' | 'resumedFrom'>,
 ): Either<SpillwayError, string | undefined> =>
   pipe(
-    saveWeights(path, state, store, counted, totals.losses.length, describing(staged, described)),
+    saveWeights(path, state, store, origin, totals.losses.length, describing(staged, described)),
     E.map((): string | undefined => path),
     E.orElse((e) => {
       if (e.tag !== 'Diverged' || !unsaved) return E.left(e)
@@ -201,5 +202,20 @@ export const finishedResult = (
   const store: StateReader = { read: (name) => readTensor(file, file.tensors.get(name)!) }
   return missing.length
     ? E.left({ tag: 'FileRefused', kind: 'checkpoint', file: file.path, reason: missing.join('; ') })
-    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save, measured, described })
+    : pipe(
+        originOf(file, state, counted),
+        E.flatMap((origin) =>
+          trainResult({
+            staged,
+            state,
+            store,
+            origin,
+            totals: { ...totals, losses },
+            resumedFrom: step,
+            save,
+            measured,
+            described,
+          }),
+        ),
+      )
 }

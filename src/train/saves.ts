@@ -15,9 +15,9 @@ import { writtenWeights } from './result'
 import { averagesOf, type RunningSession } from './running'
 import { scheduleText } from './schedules'
 import type { Totals } from './totals'
-import type { Counted } from './weights'
+import type { Origin } from './weights'
 
-export const saveState = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
+export const saveState = (run: RunningSession, origin: Origin, totals: Totals): TaskEither<SpillwayError, void> => {
   const { options: o, identity, circumstances, state, held, staged, listener, length, status, measured } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
@@ -30,7 +30,7 @@ export const saveState = (run: RunningSession, counted: Counted, totals: Totals)
     TE.flatMapEither((whole) =>
       saveCheckpoint(
         checkpointDir,
-        { step, identity, circumstances, settings, losses, measured, counted, totals },
+        { step, identity, circumstances, settings, losses, measured, origin, totals },
         state,
         withWhole(whole, held.session),
         { last: o.keep?.last ?? KEPT, best: o.keep?.best === undefined ? undefined : standing(measured, o.keep.best).best?.step },
@@ -54,7 +54,7 @@ const endWeightsFile = ({ folder, options }: RunningSession): string | undefined
   folder === undefined ? options.save : join(folder, LAST_FILE)
 
 /** Writes the weights of a run that ends early. */
-export const saveEndWeights = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, KeptWeights> => {
+export const saveEndWeights = (run: RunningSession, origin: Origin, totals: Totals): TaskEither<SpillwayError, KeptWeights> => {
   const { staged, state, held, options } = run
   const place = endWeightsFile(run)
   if (place === undefined || totals.losses.length === 0) return TE.right({})
@@ -62,7 +62,7 @@ export const saveEndWeights = (run: RunningSession, counted: Counted, totals: To
     gatherParts(staged, held.session, averagesOf(state)),
     TE.flatMapEither((whole) =>
       writtenWeights(place, {
-        ...{ staged, state, counted, totals },
+        ...{ staged, state, origin, totals },
         store: withWhole(whole, held.session),
         unsaved: (text) => options.onNote?.(text),
         described: run.data.described,

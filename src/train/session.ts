@@ -40,9 +40,9 @@ import { isDue, runSteps } from './steps'
 import { addRun, type Totals } from './totals'
 import { withCause } from './traced'
 import { lossWatch, type LossWatch } from './watch'
-import type { Counted } from './weights'
+import type { Origin } from './weights'
 
-const runChunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
+const runChunk = (run: RunningSession, origin: Origin, totals: Totals): TaskEither<SpillwayError, Totals> =>
   pipe(
     runSteps(run, totals.losses.length),
     TE.map((metrics) => {
@@ -51,22 +51,22 @@ const runChunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEi
       if (metrics.timeline) run.status.timeline = metrics.timeline
       return now
     }),
-    TE.tap((now) => evaluateIfDue(run, counted, now)),
+    TE.tap((now) => evaluateIfDue(run, origin, now)),
     TE.tap((now) =>
-      isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saveState(run, counted, now) : TE.right(undefined),
+      isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saveState(run, origin, now) : TE.right(undefined),
     ),
   )
 
 /** A run that is to stop is saved wherever it is. */
-const saveAndStop = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, never> =>
+const saveAndStop = (run: RunningSession, origin: Origin, totals: Totals): TaskEither<SpillwayError, never> =>
   pipe(
-    saveState(run, counted, totals),
-    TE.flatMap(() => saveEndWeights(run, counted, totals)),
+    saveState(run, origin, totals),
+    TE.flatMap(() => saveEndWeights(run, origin, totals)),
     TE.flatMap((kept) => TE.left(stopError(run, totals.losses.length, kept))),
   )
 
 const runChunks =
-  (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
+  (run: RunningSession, origin: Origin): TaskEither<SpillwayError, Totals> =>
   async () => {
     const { options: o, length, listener, measured } = run
     let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
@@ -75,11 +75,11 @@ const runChunks =
     while (E.isRight(totals) && !isDone(totals.right)) {
       await listener.taken()
       const done: Totals = totals.right
-      if (isToStop(run)) return saveAndStop(run, counted, done)()
+      if (isToStop(run)) return saveAndStop(run, origin, done)()
       // An earlier process ended its last evaluation early.
       totals = isEvaluationDue(run, measured, done.losses.length)
-        ? await TE.map(() => done)(evaluateIfDue(run, counted, done))()
-        : await runChunk(run, counted, done)()
+        ? await TE.map(() => done)(evaluateIfDue(run, origin, done))()
+        : await runChunk(run, origin, done)()
     }
     return totals
   }
@@ -115,16 +115,16 @@ const runToEnd = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =
     TE.bindTo('started'),
     TE.tap(() => shareState(run.staged, run.state, run.held.session, kept)),
     TE.tapIO(() => () => kept.clear()),
-    TE.bind('totals', ({ started }) => runChunks(run, started.counted)),
+    TE.bind('totals', ({ started }) => runChunks(run, started.origin)),
     TE.bind('whole', () =>
       gatherParts(run.staged, run.held.session, run.options.save === undefined ? [] : averagesOf(run.state)),
     ),
-    TE.flatMapEither(({ started: { counted, table }, totals, whole }) =>
+    TE.flatMapEither(({ started: { origin, table }, totals, whole }) =>
       trainResult({
         staged: run.staged,
         state: run.state,
         store: withWhole(whole, run.held.session),
-        counted,
+        origin,
         totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
         resumedFrom: run.from?.step ?? 0,
         save: run.options.save,

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { join, parse } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { constVoid, pipe } from 'fp-ts/function'
 import { sameShape } from '../../staging/core/box'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
 import { asOne } from '../../staging/graph/ranks'
@@ -132,17 +132,26 @@ const hasOdd = (bytes: Uint8Array, v: Value): boolean => {
   return false
 }
 
+/** Sizes of 1 do not count: they leave all numbers where they are. */
+const withoutOnes = (shape: readonly number[]): readonly number[] => shape.filter((n) => n !== 1)
+const isAlike = (a: readonly number[], b: readonly number[]): boolean => sameShape(withoutOnes(a), withoutOnes(b))
+
+/** The shape of the file that a weight comes from, if it differs in sizes of 1 only. */
+export const shapeLike = (own: readonly number[], origin: readonly number[] | undefined): readonly number[] =>
+  origin !== undefined && isAlike(own, origin) ? origin : own
+
 /** For a file: numbers that are not finite never take the place of finite ones, except in these sums of gradients. */
 export const asTensors = (
   values: readonly Value[],
   store: StateReader,
   step: number,
+  { shapes }: Pick<Origin, 'shapes'>,
   mayOverflow: ReadonlySet<string> = new Set(),
 ): readonly NewTensor[] =>
   values.map((v) => ({
     name: v.name,
     type: storedType(v),
-    shape: v.shape,
+    shape: shapeLike(v.shape, shapes.get(v.name)),
     read: () =>
       pipe(
         store.read(v.name),
@@ -155,14 +164,58 @@ export const asTensors = (
 
 // ---------------------------------------------------------------- counters
 
-/** The number of batches that each norm had seen before step 1: that of the weights file, else 0. */
-export type Counted = ReadonlyMap<string, bigint>
+/** Facts of the file that the weights come from. A run without a file has none. */
+export interface Origin {
+  /** The number of batches that each norm had seen before step 1; absent: 0. */
+  readonly counted: ReadonlyMap<string, bigint>
+  /** Shapes of weights in the file. They differ from those of the model in sizes of 1 only. */
+  readonly shapes: ReadonlyMap<string, readonly number[]>
+  /** Tensors of the state dict that no layer reads, such as PyTorch's places of relative positions. Every save has them. */
+  readonly unread: readonly NewTensor[]
+}
+export const NO_ORIGIN: Origin = { counted: new Map(), shapes: new Map(), unread: [] }
+
+/** The key of a file's metadata with the names of its unread tensors. */
+const UNREAD = 'spillway.unread'
+/** The metadata of a file with unread tensors. */
+export const unreadNames = (unread: readonly { readonly name: string }[]): Readonly<Record<string, string>> =>
+  unread.length === 0 ? {} : { [UNREAD]: JSON.stringify(unread.map((u) => u.name)) }
+/** A run holds unread tensors in memory: at most this many bytes of them. */
+const MOST_UNREAD_BYTES = 2 ** 28
+
+/** The names of a file's tensors that no layer reads and every save has. */
+export const unreadIn = ({ metadata }: TensorFile): readonly string[] =>
+  pipe(
+    E.tryCatch(() => JSON.parse(metadata[UNREAD] ?? '[]') as unknown, constVoid),
+    E.match(
+      () => [],
+      (u) => (Array.isArray(u) ? u.filter((name): name is string => typeof name === 'string') : []),
+    ),
+  )
+
+/** The shapes and the unread tensors of a file that fills a model's weights. */
+export const originOf = (file: TensorFile, state: ModelState, counted: Origin['counted']): Either<SpillwayError, Origin> => {
+  const known = new Set([...state.weights, ...state.optimizer, ...state.counters].map((v) => v.name))
+  const names = new Set(unreadIn(file))
+  const own = [...file.tensors].filter(([name]) => names.has(name) && !known.has(name))
+  const isSmall = own.reduce((n, [, { bytes }]) => n + bytes, 0) <= MOST_UNREAD_BYTES
+  return pipe(
+    isSmall ? own : [],
+    E.traverseArray(([name, stored]) =>
+      pipe(
+        readTensor(file, stored),
+        E.map((bytes): NewTensor => ({ name, type: stored.type, shape: stored.shape, read: () => E.right(bytes) })),
+      ),
+    ),
+    E.map((unread) => ({ counted, unread, shapes: new Map([...file.tensors].map(([name, { shape }]) => [name, shape])) })),
+  )
+}
 
 const int64 = (n: bigint): Uint8Array => new Uint8Array(BigInt64Array.of(n).buffer)
 
-export const counterTensors = (state: ModelState, before: Counted, steps: number): readonly NewTensor[] =>
+export const counterTensors = (state: ModelState, before: Origin, steps: number): readonly NewTensor[] =>
   state.counters.map((c) => {
-    const n = (before.get(c.name) ?? 0n) + (c.moves ? BigInt(steps) : 0n)
+    const n = (before.counted.get(c.name) ?? 0n) + (c.moves ? BigInt(steps) : 0n)
     return { name: c.name, type: 'I64', shape: [], read: () => E.right(int64(n)) }
   })
 
@@ -205,14 +258,11 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
 
 // ---------------------------------------------------------------- fill and save
 
-const withoutOnes = (shape: readonly number[]): readonly number[] => shape.filter((n) => n !== 1)
-
-/** The reason why a file cannot fill a value. Sizes of 1 do not count: they leave all numbers where they are. */
+/** The reason why a file cannot fill a value. */
 export const problemOf = (file: TensorFile, v: Value, exactType: boolean): string | undefined => {
   const s = file.tensors.get(v.name)
   if (!s) return `'${v.name}' ${shapeText(v.shape)} is missing`
-  if (!sameShape(withoutOnes(s.shape), withoutOnes(v.shape)))
-    return `'${v.name}' is ${shapeText(s.shape)}, but ${shapeText(v.shape)} in the model`
+  if (!isAlike(s.shape, v.shape)) return `'${v.name}' is ${shapeText(s.shape)}, but ${shapeText(v.shape)} in the model`
   return (exactType ? s.type === storedType(v) : s.type in FLOATS)
     ? undefined
     : `'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`
@@ -254,15 +304,20 @@ export const saveWeights = (
   path: string,
   state: ModelState,
   store: StateReader,
-  before: Counted,
+  before: Origin,
   steps: number,
   metadata: Readonly<Record<string, string>> = {},
 ): Either<SpillwayError, unknown> => {
   const write = (file: string, from: StateReader): Either<SpillwayError, Written> =>
-    writeTensors(file, [...asTensors(state.weights, from, steps), ...counterTensors(state, before, steps)], {
-      format: 'pt',
-      ...metadata,
-    })
+    writeTensors(
+      file,
+      [...asTensors(state.weights, from, steps, before), ...counterTensors(state, before, steps), ...before.unread],
+      {
+        format: 'pt',
+        ...unreadNames(before.unread),
+        ...metadata,
+      },
+    )
   return pipe(
     write(path, store),
     E.flatMap((written) =>

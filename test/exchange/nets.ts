@@ -85,6 +85,21 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
       avgPool(2, { stride: 1, pad: 1 }),
     ),
   },
+  'positions of all shapes': {
+    input: [2, 4, 3, 5],
+    net: seq(
+      conv2d('a', 6, 1),
+      position('b'),
+      position('c', { shape: 'batch' }),
+      position('d', { shape: 'tokens' }),
+      position('e', { shape: 'rows' }),
+      position('f', { shape: 'matrix' }),
+    ),
+  },
+  'a turned pixel beside turned pixels': {
+    input: [2, 4, 3, 5],
+    net: seq(conv2d('a', 6, 1), concat(seq(globalAvgPool(), turnPixels()), turnPixels()), relu()),
+  },
   ceiling: {
     input: [1, 3, 14, 15],
     net: seq(conv2d('a', 4, 3), avgPool(3, { stride: 2, pad: 1, ceil: true }), avgPool(2, { ceil: true })),

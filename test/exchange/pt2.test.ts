@@ -3,13 +3,16 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
 import { type Imported, importedFrom, importOnnx, openModel, unsupportedIn } from '../../src/exchange/import'
+import { forwardOf } from '../../src/exchange/export'
 import { sourceText } from '../../src/exchange/source'
-import { openTensors } from '../../src/files/safetensors'
+import { openTensors, readTensor, type TensorFile } from '../../src/files/safetensors'
+import { loadWeights } from '../../src/train/loading'
+import { modelState, saveWeights, type StateStore } from '../../src/train/weights'
 import { FULL } from '../full'
 import { outputOf, type Output } from './outputs'
 import { archiveOf, ints, type Made, type Node, partsOf, programOf, tensor, tensors } from './programs'
@@ -134,12 +137,66 @@ test('weights have the names of the state dict', () => {
   const index = JSON.parse(
     partsOf(join(fixtures, 'residual-train.pt2')).get('residual-train/data/weights/model_weights_config.json')!.toString(),
   ) as { readonly config: object }
-  assert.equal(
-    [...got(openTensors('weights', save)).tensors.keys()].sort(),
-    Object.keys(index.config)
-      .filter((name) => !name.endsWith('num_batches_tracked'))
-      .sort(),
+  assert.equal([...got(openTensors('weights', save)).tensors.keys()].sort(), Object.keys(index.config).sort())
+})
+
+/** The names and shapes of the state dict of a program. */
+const stateDict = (name: string): Readonly<Record<string, string>> => {
+  const text = partsOf(join(fixtures, `${name}.pt2`))
+    .get(`${name}/data/weights/model_weights_config.json`)!
+    .toString()
+  const { config } = JSON.parse(text) as {
+    readonly config: Readonly<
+      Record<string, { readonly tensor_meta: { readonly sizes: readonly { readonly as_int: number }[] } }>
+    >
+  }
+  return Object.fromEntries(
+    Object.entries(config).map(([key, { tensor_meta }]) => [key, tensor_meta.sizes.map((s) => s.as_int).join()]),
   )
+}
+
+/** The weights of a program, imported, loaded and saved as a run does it. */
+const savedAgain = (name: string): TensorFile => {
+  const out = join(folder, `${name}.ts`)
+  const { save } = importOnnx(join(fixtures, `${name}.pt2`), { out })
+  const state = modelState(got(forwardOf(fixture(name).model)).graph)
+  const held = new Map<string, Uint8Array>()
+  const store: StateStore = {
+    read: (key) => right(held.get(key)!),
+    write: (key, bytes) => right(void held.set(key, bytes)),
+  }
+  const { origin } = got(loadWeights(save, state, store))
+  const again = join(folder, `${name}-again.safetensors`)
+  got(saveWeights(again, state, store, origin, 0))
+  return got(openTensors('weights', again))
+}
+
+const WHOLE = [
+  'biased',
+  'cosines',
+  'factors',
+  'last',
+  'matrices',
+  'mixed',
+  'powers',
+  'readout',
+  'residual',
+  'rotary',
+  'standard',
+  'tokens',
+]
+test('saved weights have the names, the shapes and the numbers of the state dict', () => {
+  for (const name of WHOLE.map((n) => `${n}-train`)) {
+    const again = savedAgain(name)
+    assert.equal(Object.fromEntries([...again.tensors].map(([key, { shape }]) => [key, shape.join()])), stateDict(name), name)
+    const file = got(openModel(join(fixtures, `${name}.pt2`)))
+    for (const { name: value } of file.graph.initializer ?? []) {
+      const held = file.tensor({ name: value ?? '' }, '')
+      const own = isLeft(held) ? undefined : again.tensors.get(held.right.name)
+      if (isLeft(held) || own === undefined) continue
+      assert.equal([...got(readTensor(again, own))], [...got(held.right.read())], `${name}: ${held.right.name}`)
+    }
+  }
 })
 
 // ---------------------------------------------------------------- programs that are made here
@@ -222,6 +279,83 @@ const REFUSED: readonly (readonly [string, Made, RegExp])[] = [
   ['three dimensions', { nodes: [relu('x', 'y')], input: [2, 4, 8] }, /its input 'x' has 3 dimensions/],
 ]
 for (const [what, program, words] of REFUSED) test(`${what} is refused`, () => assert.match(refusal(made(program)), words))
+
+test('averages and norms of tokens behind their channels are those of a row', () => {
+  const rows = [2, 4, 64]
+  const few = [2, 4, 16]
+  const nodes: readonly Node[] = [
+    ['view.default', { ...X, size: ints(2, 4, 64) }, { a: rows }],
+    ['avg_pool1d.default', { self: tensor('a'), kernel_size: ints(4), stride: ints(4) }, { b: few }],
+    [
+      'batch_norm.default',
+      Object.fromEntries(
+        [['input', 'b'], ...['weight', 'bias', 'running_mean', 'running_var'].map((n) => [n, `norm.${n}`])].map(([n, v]) => [
+          n!,
+          tensor(v!),
+        ]),
+      ),
+      { c: few },
+    ],
+    ['transpose.int', { self: tensor('c'), dim0: { as_int: 1 }, dim1: { as_int: 2 } }, { d: [2, 16, 4] }],
+    ['linear.default', { input: tensor('d'), weight: tensor('fc.weight') }, { e: [2, 16, 4] }],
+    ['transpose.int', { self: tensor('e'), dim0: { as_int: 1 }, dim1: { as_int: 2 } }, { f: few }],
+    ['view.default', { self: tensor('f'), size: ints(2, 4, 1, 16) }, { y: [2, 4, 1, 16] }],
+  ]
+  const vectors = Object.fromEntries(['weight', 'bias', 'running_mean', 'running_var'].map((n) => [`norm.${n}`, [4]]))
+  const own = got(made({ nodes, weights: { ...vectors, 'fc.weight': [4, 4] } }))
+  assert.match(
+    textOf(own),
+    /turnPixels\(\),\s+turnPixels\(\),\s+avgPool\(\[1, 4\]\),\s+batchNorm\('norm'\),\s+pixelLinear\('fc', 4/,
+  )
+  assert.equal(own.model.output, [2, 4, 1, 16])
+  const padded: Node = [
+    'avg_pool1d.default',
+    { self: tensor('a'), kernel_size: ints(4), stride: ints(4), padding: ints(2) },
+    { y: [2, 4, 17] },
+  ]
+  assert.match(refusal(made({ nodes: [nodes[0]!, padded] })), /it averages a row with padding/)
+})
+
+test('attention of one pixel reads its channels as heads', () => {
+  const heads = [2, 4, 1, 4]
+  const nodes: readonly Node[] = [
+    ['view.default', { ...X, size: ints(2, 1, 4, 4) }, { a: [2, 1, 4, 4] }],
+    ['transpose.int', { self: tensor('a'), dim0: { as_int: 1 }, dim1: { as_int: 2 } }, { b: heads }],
+    ['scaled_dot_product_attention.default', { query: tensor('b'), key: tensor('b'), value: tensor('b') }, { c: heads }],
+    ['transpose.int', { self: tensor('c'), dim0: { as_int: 1 }, dim1: { as_int: 2 } }, { d: [2, 1, 4, 4] }],
+    ['view.default', { self: tensor('d'), size: ints(2, 16, 1, 1) }, { y: [2, 16, 1, 1] }],
+  ]
+  assert.match(textOf(got(made({ nodes, input: [2, 16, 1, 1] }))), /attention\('[^']*', 4\)/)
+})
+
+test('a norm by the mean of squares is an RMS norm, as a product with a reciprocal root and as a quotient', () => {
+  const ONE = [2, 1, 8, 8]
+  const squares: readonly Node[] = [
+    ['pow.Tensor_Scalar', { ...X, exponent: { as_int: 2 } }, { a: IMAGE }],
+    ['mean.dim', { self: tensor('a'), dim: ints(1), keepdim: { as_bool: true } }, { b: ONE }],
+    ['add.Scalar', { self: tensor('b'), other: { as_float: 0.001 } }, { c: ONE }],
+  ]
+  const weighted = (from: string): readonly Node[] => [
+    ['view.default', { self: tensor('norm.weight'), size: ints(1, 4, 1, 1) }, { f: [1, 4, 1, 1] }],
+    ['mul.Tensor', { self: tensor(from), other: tensor('f') }, { y: IMAGE }],
+  ]
+  const product: readonly Node[] = [
+    ['rsqrt.default', { self: tensor('c') }, { d: ONE }],
+    ['mul.Tensor', { ...X, other: tensor('d') }, { e: IMAGE }],
+  ]
+  const quotient: readonly Node[] = [
+    ['sqrt.default', { self: tensor('c') }, { d: ONE }],
+    ['div.Tensor', { ...X, other: tensor('d') }, { e: IMAGE }],
+  ]
+  for (const way of [product, quotient]) {
+    const own = got(made({ nodes: [...squares, ...way, ...weighted('e')], weights: { 'norm.weight': [4] } }))
+    assert.match(textOf(own), /seq\(rmsNorm\('norm', \{ eps: 0\.001 \}\)\)/)
+  }
+  assert.match(
+    refusal(made({ nodes: [...squares, ['mul.Tensor', { ...X, other: tensor('c') }, { y: IMAGE }]] })),
+    /is a part of a norm of channels/,
+  )
+})
 
 test('all unsupported nodes are listed at once, those behind others included', () => {
   const nodes = [relu('x', 'a', 'celu'), relu('a', 'b'), relu('b', 'c', 'erf'), relu('c', 'y')]

@@ -7,7 +7,7 @@ import { isRight } from 'fp-ts/Either'
 import * as assert from 'uvu/assert'
 import { findCheckpoint, saveCheckpoint } from '../../src/train/checkpoint'
 import { NO_STEPS } from '../../src/train/totals'
-import { modelState } from '../../src/train/weights'
+import { modelState, NO_ORIGIN } from '../../src/train/weights'
 import { circumstances, identity, lossAt } from '../src/train/checkpoint-writer'
 import { MemoryStore, toyGraph } from '../src/toy'
 import type { Counts, Family } from './family'
@@ -15,7 +15,7 @@ import { random } from './mutants'
 
 const save = (directory: string, step: number): void => {
   const losses = Array.from({ length: step }, (_, i) => lossAt(i + 1))
-  const run = { step, identity, circumstances, settings: {}, losses, measured: [], counted: new Map(), totals: NO_STEPS }
+  const run = { step, identity, circumstances, settings: {}, losses, measured: [], origin: NO_ORIGIN, totals: NO_STEPS }
   assert.ok(isRight(saveCheckpoint(directory, run, modelState(toyGraph), new MemoryStore(toyGraph, () => step))))
 }
 

@@ -52,6 +52,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   AttentionOptions: [['attention', (o) => `s.attention('n', 1, { ${o} })`]],
   GlobalResponseNormOptions: [['globalResponseNorm', (o) => `s.globalResponseNorm('n', { ${o} })`]],
   BiasOptions: [['bias', (o) => `s.bias('n', { ${o} })`]],
+  PositionOptions: [['position', (o) => `s.position('n', { ${o} })`]],
   LayerNormOptions: [['layerNorm', (o) => `s.layerNorm('n', { ${o} })`]],
   LayerScaleOptions: [['layerScale', (o) => `s.layerScale('n', 1, { ${o} })`]],
   RotaryOptions: [['rotary', (o) => `s.rotary(4, { ${o} })`]],

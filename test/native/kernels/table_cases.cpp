@@ -685,9 +685,13 @@ Family shift_drawn(Random& r) {
     {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], d[2], d[3], 1}, 3, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], d[2], d[3], 1}, 3, false}},
      {{OpKind::shift, {double(1)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
       {OpKind::shift_bwd, {double(1)}, {{3, Reach::same}}, {{4, Reach::all}}, 0, false, -1}},
+     {{1, 3, 4}, {0, 3, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, d[2] * d[3], d[1], 1}, 3, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, d[2] * d[3], d[1], 1}, 3, false}},
+     {{OpKind::shift, {double(2)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::shift_bwd, {double(2)}, {{3, Reach::same}}, {{4, Reach::all}}, 0, false, -1}},
      {{1, 3, 4}, {0, 3, 3}}}});
 }
-const Listed shift_drawn_listed{"shift", shift_drawn, 20};
+const Listed shift_drawn_listed{"shift", shift_drawn, 30};
 
 Family attention_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);

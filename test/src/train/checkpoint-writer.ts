@@ -1,7 +1,7 @@
 // A process that trains without arithmetic: after step n every number is n. Killed by checkpoint.test.ts.
 import { findCheckpoint, prepareDirectory, restore, saveCheckpoint, type Circumstances } from '../../../src/train/checkpoint'
 import { NO_STEPS } from '../../../src/train/totals'
-import { modelState } from '../../../src/train/weights'
+import { modelState, NO_ORIGIN } from '../../../src/train/weights'
 import { MemoryStore, toyGraph } from '../toy'
 
 export const identity = {
@@ -30,7 +30,7 @@ const run = (directory: string): void => {
       store.write(v.name, new Uint8Array(Float32Array.from(store.numbers(v.name), (x) => x + 1).buffer))
     saveCheckpoint(
       directory,
-      { step, identity, circumstances, settings: {}, losses, measured: [], counted: new Map(), totals: NO_STEPS },
+      { step, identity, circumstances, settings: {}, losses, measured: [], origin: NO_ORIGIN, totals: NO_STEPS },
       state,
       store,
     )

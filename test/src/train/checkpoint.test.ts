@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { getOrElse, isLeft, map } from 'fp-ts/Either'
+import { getOrElse, isLeft, isRight, map, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -18,7 +18,7 @@ import {
   saveCheckpoint,
 } from '../../../src/train/checkpoint'
 import { NO_STEPS } from '../../../src/train/totals'
-import { modelState } from '../../../src/train/weights'
+import { modelState, NO_ORIGIN, type Origin, originOf, shapeLike } from '../../../src/train/weights'
 import { circumstances, identity, lossAt } from './checkpoint-writer'
 import { MemoryStore, toyGraph } from '../toy'
 
@@ -29,7 +29,7 @@ const folder = (): string => join(root, String(made++))
 const state = modelState(toyGraph)
 const constant = (x: number): MemoryStore => new MemoryStore(toyGraph, () => x)
 
-const save = (directory: string, step: number): void =>
+const save = (directory: string, step: number, origin: Partial<Origin> = {}): void =>
   void saveCheckpoint(
     directory,
     {
@@ -39,7 +39,7 @@ const save = (directory: string, step: number): void =>
       settings: { strategy: 'in-core' },
       losses: Array.from({ length: step }, (_, i) => lossAt(i + 1)),
       measured: [{ epoch: 1, step, metrics: { loss: 0.1, f1: Number.NaN, psnr: Infinity } }],
-      counted: new Map([['bn.num_batches_tracked', 40n]]),
+      origin: { ...NO_ORIGIN, counted: new Map([['bn.num_batches_tracked', 40n]]), ...origin },
       totals: NO_STEPS,
     },
     state,
@@ -83,6 +83,31 @@ test('a checkpoint restores weights, optimizer, losses and counters; the newest 
     'step-000000009.json',
     'step-000000009.safetensors',
   ])
+})
+
+test('a checkpoint keeps sizes of 1 and unread tensors of the file that a run started from', () => {
+  const at = folder()
+  prepareDirectory(at)
+  const [v] = state.weights as readonly [(typeof state.weights)[0]]
+  const places = { name: 'attn.places', type: 'I64' as const, shape: [1], read: () => right(new Uint8Array(8).fill(1)) }
+  save(at, 3, { shapes: new Map([[v.name, [1, ...v.shape]]]), unread: [places] })
+  const c = whole(at)
+  assert.equal(numbersOf(at, c), new Set([3]))
+  const origin = originOf(c.file, state, c.counted)
+  assert.ok(isRight(origin))
+  assert.equal(origin.right.shapes.get(v.name), [1, ...v.shape])
+  assert.equal(
+    origin.right.unread.map((u) => [
+      u.name,
+      u.type,
+      u.shape,
+      isRight(u.read()) && [...getOrElse((): Uint8Array => new Uint8Array())(u.read())],
+    ]),
+    [['attn.places', 'I64', [1], Array<number>(8).fill(1)]],
+  )
+  // Only tensors that an import names are kept, and only sizes of 1 may differ.
+  assert.equal(shapeLike([4, 2], [2, 4]), [4, 2])
+  assert.equal(shapeLike([4, 2], [1, 4, 1, 2]), [1, 4, 1, 2])
 })
 
 const damages: Readonly<Record<string, (directory: string) => void>> = {

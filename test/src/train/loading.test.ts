@@ -78,7 +78,7 @@ test('batches that a norm has seen count with its statistics alone', () => {
   const counted = (o: LoadingOptions): bigint | undefined => {
     const answer = loadWeights(file([...whole, counter]), state, store(), o)
     assert.ok(!isLeft(answer))
-    return answer.right.counted.get(counter.name)
+    return answer.right.origin.counted.get(counter.name)
   }
   assert.is(counted({}), 7n)
   assert.is(counted({ weightsSkip: 'bn.*' }), undefined)

@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert'
 import { errorText, exitCode } from '../../../src/errors/errors'
 import { type NewTensor, openTensors, writeTensors } from '../../../src/files/safetensors'
 import { loadWeights } from '../../../src/train/loading'
-import { converted, modelState, saveWeights, weightsSha256 } from '../../../src/train/weights'
+import { converted, modelState, NO_ORIGIN, saveWeights, weightsSha256 } from '../../../src/train/weights'
 import { MemoryStore, toyGraph } from '../toy'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-weights-'))
@@ -36,19 +36,19 @@ test('a model keeps weights and statistics apart from the optimizer and knows it
 
 test('saved weights load again, and batch counters continue', () => {
   const path = join(folder, 'a.safetensors')
-  saveWeights(path, state, counting(), new Map(), 5)
+  saveWeights(path, state, counting(), NO_ORIGIN, 5)
   const store = zeros()
   const loaded = loadWeights(path, state, store)
   assert.ok(!isLeft(loaded))
   for (const v of state.weights) assert.equal(store.numbers(v.name), counting().numbers(v.name))
-  assert.equal([...loaded.right.counted].sort(), [
+  assert.equal([...loaded.right.origin.counted].sort(), [
     ['bn.num_batches_tracked', 5n],
     ['frozen.num_batches_tracked', 0n],
   ])
   assert.ok(store.numbers('conv.weight.momentum').every((x) => x === 0))
-  saveWeights(path, state, store, loaded.right.counted, 2)
+  saveWeights(path, state, store, loaded.right.origin, 2)
   const again = loadWeights(path, state, store)
-  assert.ok(!isLeft(again) && again.right.counted.get('bn.num_batches_tracked') === 7n)
+  assert.ok(!isLeft(again) && again.right.origin.counted.get('bn.num_batches_tracked') === 7n)
 })
 
 test('missing, extra and misshapen tensors are all named, and nothing is written', () => {
@@ -120,7 +120,7 @@ test('the digest is SHA-256 over name, shape and bytes of weights in name order,
 
 test('Python reads saved weights, if its safetensors package is installed', () => {
   const path = join(folder, 'python.safetensors')
-  saveWeights(path, state, counting(), new Map(), 3)
+  saveWeights(path, state, counting(), NO_ORIGIN, 3)
   const script =
     'import sys\ntry:\n from safetensors.numpy import load_file\nexcept ImportError:\n print("absent"); sys.exit()\n' +
     'd = load_file(sys.argv[1]); print(sorted(d), d["bn.num_batches_tracked"].shape, int(d["bn.num_batches_tracked"]), float(d["conv.weight"][7,2,2,2]))'
