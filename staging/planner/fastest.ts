@@ -208,6 +208,11 @@ class Search {
     return this.smallest
   }
 
+  /** The refusal of a search without a plan. */
+  get refused(): Refusal {
+    return refusal('BudgetInfeasible', this.atLeastPages, () => infeasible(this.least, this.o, this.tooMany))
+  }
+
   private note(c: Candidate): void {
     if (c.least < (this.smallest?.least ?? Infinity)) this.smallest = { least: c.least, tight: () => tightOf(c) }
   }
@@ -396,16 +401,26 @@ export const search = (graph: Graph, requested: CompileOptions): Either<StageErr
 const partsFor = (graph: Graph, { strategy, method }: CompileOptions): readonly Graph[] =>
   strategy === 'auto' && !method ? graphsInParts(graph) : []
 
-/**
- * Returns a plan with whole weights, or one with weights in parts if that is faster. If the budget is too small for whole weights, the parts are the
- * largest that fit. The loop ends if smaller parts need as much memory.
- */
+/** Returns a plan with whole weights, or one with weights in parts if that is faster or alone fits. */
 const withWeightParts = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan> => {
-  let answer = searchedSparingDisk(graph, o)
-  if (isRight(answer)) return fasterInParts(graph, o, answer.right)
-  for (const parts of partsFor(graph, o)) {
+  const whole = searchedSparingDisk(graph, o)
+  return isRight(whole) ? fasterInParts(graph, o, whole.right) : elseInParts(whole, graph, o, searchedSparingDisk)
+}
+
+/**
+ * Returns the answer of a search for whole weights; if it is a refusal of the budget, that for the largest parts that fit. The loop ends if smaller
+ * parts need as much memory.
+ */
+const elseInParts = <A>(
+  whole: Either<Refusal, A>,
+  graph: Graph,
+  o: CompileOptions,
+  find: (graph: Graph, o: CompileOptions) => Either<Refusal, A>,
+): Either<Refusal, A> => {
+  let answer = whole
+  for (const parts of isBudgetRefusal(whole) ? partsFor(graph, o) : []) {
     if (!isBudgetRefusal(answer)) return answer
-    const next = searchedSparingDisk(parts, o)
+    const next = find(parts, o)
     if (isBudgetRefusal(next) && needsNoLess(next.left, answer.left)) return answer
     answer = next
   }
@@ -477,22 +492,24 @@ export const inCorePages = (graph: Graph, machine: Machine): number =>
 
 /** Returns true if a plan of the strategy fits. The answer is the same as `search`'s, without the search for a fast plan. */
 export const hasPlan = (graph: Graph, requested: CompileOptions): boolean => {
-  const o = asStrategyMoves({ ...requested, machine: withoutWearLimit(requested.machine) })
-  return hasOwnPlan(graph, o) || (partsFor(graph, o).length > 0 && isRight(withWeightParts(graph, { ...o, effort: 0 })))
+  const o = asStrategyMoves({ ...requested, effort: 0, machine: withoutWearLimit(requested.machine) })
+  return isRight(elseInParts(first(graph, o), graph, o, first))
 }
 
-const hasOwnPlan = (graph: Graph, o: CompileOptions): boolean => {
+/** Returns the first plan that fits, or the refusal of `searched`. */
+const first = (graph: Graph, o: CompileOptions): Either<Refusal, unknown> => {
   const state = new Search(graph, o, true)
-  const isTrained = trains(graph)
   const isAuto = o.strategy === 'auto' && !o.method
+  const strategy = isAuto && !trains(graph) ? 'tiled' : o.strategy
   for (const machine of scratchVariants(o.machine)) {
     state.machine = machine
     if (isAuto) state.run('in-core')
-    if (!state.hasFirst) state.run(isAuto && !isTrained ? 'tiled' : o.strategy)
-    if (state.hasFirst) return true
+    if (!state.hasFirst) state.run(strategy)
+    if (state.hasFirst) return right(undefined)
   }
-  if (!state.lack) state.finest(isTrained || !isAuto ? o.strategy : 'tiled')
-  return state.hasFirst || (state.lack !== null && isRight(searchedSparingDisk(graph, o)))
+  if (state.lack) return searchedSparingDisk(graph, o)
+  state.finest(strategy)
+  return state.hasFirst ? right(undefined) : left(state.refused)
 }
 
 const searched = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan> => {
@@ -518,7 +535,7 @@ const searched = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan>
   }
   if (state.best) return right(state.best.plan)
   if (state.lack) return left(known(tooLittle(state.lack, o)))
-  return left(refusal('BudgetInfeasible', state.atLeastPages, () => infeasible(state.least, o, state.tooMany)))
+  return left(state.refused)
 }
 
 const tooLittle = ({ of, needs, has }: TierLack, o: CompileOptions): StageError => ({
