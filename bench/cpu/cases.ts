@@ -51,6 +51,18 @@ export const CASES: readonly Case[] = [
   sized('densenet121', 8, 224),
 ].filter((c) => zooNames.includes(c.model))
 
+/** Networks since 2017: depthwise and grouped convolutions, gates, layer norms, many branches. */
+export const MODERN: readonly Case[] = [
+  sized('mobilenetv2', 16, 224),
+  sized('efficientnet-b0', 16, 224),
+  sized('convnext-tiny', 8, 224),
+  sized('regnet-y-1-6gf', 16, 224),
+  sized('resnext50-32x4d', 4, 224),
+  sized('hrnet-w18', 2, 224),
+  sized('unetplusplus-resnet34', 1, 256),
+  sized('seresnet50', 8, 224),
+]
+
 /** The plan of a case; in-core: everything kept, nothing tiled. */
 export const stagedCase = (c: Case, threads: number): StagedModel => {
   const { image, batch, strategy = 'in-core', budgetBytes: budget, spill, precision, algorithms } = c

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type InBf16, measureBf16, showBf16 } from './bf16'
-import { CASES, type Case } from './cases'
+import { type Case, CASES, MODERN } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
 import { COLD, type Cold, measureCold, plottedCold, showCold } from './cold'
 import { type InCore, measureInCore, showInCore } from './incore'
@@ -69,6 +69,7 @@ const suite = <R extends { readonly name: string }>(s: Suite<R>): Suite => s as 
 
 const SUITES: Readonly<Record<string, Suite>> = {
   'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: times }),
+  modern: suite({ cases: MODERN, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: times }),
   bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, title: STEP, plotted: times }),
   checkpointing: suite({
     cases: CHECKPOINTED,
