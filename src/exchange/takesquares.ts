@@ -1,6 +1,7 @@
-// Norms of the channels by the root of the sum or the mean of their squares, as `spillway export` and PyTorch write them. Their nodes are squares, a sum
-// or a mean, numbers, Sqrt, and Reciprocal or a quotient. In: the current node. Out: the parts so far, or the layer; false if the node is no part of a norm. Invariant: a factor of 1 makes a
-// unitNorm, one of 1 / C and a weight make an rmsNorm. Worked example: Mul x·x, ReduceSum, Add 1e-24, Sqrt, Reciprocal, Mul by x is unitNorm.
+// Norms of the channels by the root of the sum or the mean of their squares, as `spillway export` and PyTorch write them. Their nodes are squares, a
+// sum or a mean, numbers, Sqrt, and Reciprocal or a quotient. In: the current node. Out: the parts so far, or the layer; false if the node is no part
+// of a norm. Invariant: a factor of 1 makes a unitNorm, one of 1 / C and a weight make an rmsNorm.
+// Worked example: Mul x·x, ReduceSum, Add 1e-24, Sqrt, Reciprocal, Mul by x is unitNorm.
 import { rmsNorm, unitNorm } from '../../dsl'
 import { LEAST_LENGTH } from '../../dsl/layers/layernorm'
 import { elementsOf } from '../../staging/core/box'

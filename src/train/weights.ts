@@ -170,7 +170,7 @@ export interface Origin {
   readonly counted: ReadonlyMap<string, bigint>
   /** Shapes of weights in the file. They differ from those of the model in sizes of 1 only. */
   readonly shapes: ReadonlyMap<string, readonly number[]>
-  /** Tensors of the state dict that no layer reads, such as PyTorch's places of relative positions. Every save has them. */
+  /** Tensors of the state dict that no layer reads, such as PyTorch's places of relative positions. They stay in memory, and every save has them. */
   readonly unread: readonly NewTensor[]
 }
 export const NO_ORIGIN: Origin = { counted: new Map(), shapes: new Map(), unread: [] }
@@ -180,8 +180,6 @@ const UNREAD = 'spillway.unread'
 /** The metadata of a file with unread tensors. */
 export const unreadNames = (unread: readonly { readonly name: string }[]): Readonly<Record<string, string>> =>
   unread.length === 0 ? {} : { [UNREAD]: JSON.stringify(unread.map((u) => u.name)) }
-/** A run holds unread tensors in memory: at most this many bytes of them. */
-const MOST_UNREAD_BYTES = 2 ** 28
 
 /** The names of a file's tensors that no layer reads and every save has. */
 export const unreadIn = ({ metadata }: TensorFile): readonly string[] =>
@@ -198,9 +196,8 @@ export const originOf = (file: TensorFile, state: ModelState, counted: Origin['c
   const known = new Set([...state.weights, ...state.optimizer, ...state.counters].map((v) => v.name))
   const names = new Set(unreadIn(file))
   const own = [...file.tensors].filter(([name]) => names.has(name) && !known.has(name))
-  const isSmall = own.reduce((n, [, { bytes }]) => n + bytes, 0) <= MOST_UNREAD_BYTES
   return pipe(
-    isSmall ? own : [],
+    own,
     E.traverseArray(([name, stored]) =>
       pipe(
         readTensor(file, stored),
