@@ -383,8 +383,8 @@ export const product = (r: Reading): unknown => {
 }
 
 /**
- * Imports channels times a trained matrix outside linear layers, such as SwiftFormer's `w_g`. The matrix becomes the position embedding of zeros, which
- * keeps its name and its shape [C,N], and the product a contraction. Returns false for other weights.
+ * Imports channels times a trained matrix outside linear layers, such as SwiftFormer's `w_g`. The matrix becomes the position embedding of zeros,
+ * which keeps its name and its shape [C,N]. The product becomes a contraction. Returns false for other weights.
  */
 const trainedMatrix = (r: Reading, weight: Weight): boolean => {
   const s = r.settled(0)

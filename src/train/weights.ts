@@ -170,7 +170,7 @@ export interface Origin {
   readonly counted: ReadonlyMap<string, bigint>
   /** Shapes of weights in the file. They differ from those of the model in sizes of 1 only. */
   readonly shapes: ReadonlyMap<string, readonly number[]>
-  /** Tensors of the state dict that no layer reads, such as PyTorch's places of relative positions. They stay in memory, and every save has them. */
+  /** Tensors of the state dict that no layer reads, such as indices of relative positions. They stay in memory, and every save has them. */
   readonly unread: readonly NewTensor[]
 }
 export const NO_ORIGIN: Origin = { counted: new Map(), shapes: new Map(), unread: [] }
@@ -196,14 +196,14 @@ export const originOf = (file: TensorFile, state: ModelState, counted: Origin['c
   const known = new Set([...state.weights, ...state.optimizer, ...state.counters].map((v) => v.name))
   const names = new Set(unreadIn(file))
   const own = [...file.tensors].filter(([name]) => names.has(name) && !known.has(name))
+  const unreadTensor = ([name, stored]: (typeof own)[number]): Either<SpillwayError, NewTensor> =>
+    pipe(
+      readTensor(file, stored),
+      E.map((bytes) => ({ name, type: stored.type, shape: stored.shape, read: () => E.right(bytes) })),
+    )
   return pipe(
     own,
-    E.traverseArray(([name, stored]) =>
-      pipe(
-        readTensor(file, stored),
-        E.map((bytes): NewTensor => ({ name, type: stored.type, shape: stored.shape, read: () => E.right(bytes) })),
-      ),
-    ),
+    E.traverseArray(unreadTensor),
     E.map((unread) => ({ counted, unread, shapes: new Map([...file.tensors].map(([name, { shape }]) => [name, shape])) })),
   )
 }
