@@ -15,7 +15,7 @@ import { arriving } from './arriving'
 import { copying } from './copying'
 import { overlapping } from './overlapping'
 import { atLeastSeconds, computeSeconds } from '../schedule/bound'
-import { type Candidate, type Improver, type Method, resident } from '../schedule/candidate'
+import { type Candidate, type Improver, type Method, resident, type TierLack } from '../schedule/candidate'
 import { inCore, inCoreLayout } from '../schedule/incore'
 import { DEFAULT_EFFORT, LEAST_EFFORT, WHOLE } from '../search/limits'
 import { laying } from './laying'
@@ -24,7 +24,7 @@ import { scheduleSwaps } from '../schedule/swaptimes'
 import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { leastPages, type PlannedStays, tightestCall, tightestSwappingAll } from '../schedule/stays'
-import { type TierLack, tierLack, withoutWearLimit } from './tierlack'
+import { tierLack, withoutWearLimit } from './tierlack'
 import { graphsInParts } from './weightparts'
 
 export interface CompileOptions {
@@ -226,6 +226,7 @@ class Search {
     const seconds = outcome.makespanSeconds
     const lack = tierLack(plan, this.o.machine, outcome)
     if (lack) {
+      c.onLack?.(lack)
       if (!this.lack || lack.needs / lack.has < this.lack.needs / this.lack.has) this.lack = lack
       return Infinity
     }

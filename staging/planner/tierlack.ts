@@ -3,14 +3,9 @@
 // GiB of host memory, a disk with 4 GiB left: 6 GiB of the disk are needed and 4 GiB are available.
 import { bytesOf } from '../core/bytes'
 import { lastLink, type Machine } from '../graph/machine'
+import type { TierLack } from '../schedule/candidate'
 import { isSwappedToTier, isOnDisk, type UnpagedPlan } from '../plan/plan'
 import type { Outcome } from '../sim/simulate'
-
-export interface TierLack {
-  readonly of: 'host memory' | 'the disk' | 'writes'
-  readonly needs: number
-  readonly has: number
-}
 
 type Placed = Pick<UnpagedPlan, 'residencies' | 'hostBytes'>
 

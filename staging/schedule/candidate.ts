@@ -18,6 +18,13 @@ export interface AtLeast {
   readonly seconds: (budgetPages: number, link: Link) => number
 }
 
+/** A resource of the lower tier of which a plan needs more bytes than there are. */
+export interface TierLack {
+  readonly of: 'host memory' | 'the disk' | 'writes'
+  readonly needs: number
+  readonly has: number
+}
+
 export interface Candidate {
   readonly layout: Layout
   readonly least: number
@@ -34,6 +41,8 @@ export interface Candidate {
   readonly tiles?: readonly ChosenSegment[]
   /** A candidate with other segments, of this graph or another one, and the same rules for places and swaps. Improvers use it. */
   readonly like?: (segments: readonly Segment[], graph?: Graph) => Candidate
+  /** Called if the plan needs more of the lower tier than there is. The answer is then Infinity. */
+  readonly onLack?: (lack: TierLack) => void
 }
 
 /**

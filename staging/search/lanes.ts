@@ -1,9 +1,10 @@
 // The copies of a step in the model. In: the bytes that come and leave in each loop. Out: seconds that a loop waits for them. A lane is the queue of
-// one link. If the lower tier has two places, each has a lane: the value with the farthest next reader goes to the second place (`Places`).
+// one link. If the lower tier has two places, each has a lane: the value that is read last goes to the second place (`Places`).
 // Worked example, 4 GiB of host memory and a disk: three values of 2 GiB leave one after the other and return in reverse order. The first one is
 // away for the longest time, so it goes to the disk.
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
+import type { TierLack } from '../schedule/candidate'
 
 type Rates = Pick<Link, 'inBytesPerSecond' | 'outBytesPerSecond' | 'fullDuplex'>
 
@@ -68,7 +69,8 @@ export class Lane {
   pass(i: number, free: number, seconds: number, due: number): void {
     const { inBytesPerSecond: into, outBytesPerSecond: out, fullDuplex } = this.rates
     const before = this.left
-    this.left = Math.min(this.releasedUpTo[i]!, before + seconds * out)
+    const outSeconds = fullDuplex ? seconds : Math.max(0, seconds - this.coming)
+    this.left = Math.min(this.releasedUpTo[i]!, before + outSeconds * out)
     const inSeconds = fullDuplex ? seconds : seconds - (this.left - before) / out
     this.ahead = Math.min(free / 2, Math.max(0, this.ahead + inSeconds * into - this.comes[i]!))
     this.owed = Math.min(this.owed, this.behind(due))
@@ -88,113 +90,107 @@ export class Lane {
   }
 }
 
+/** A copy of a value in the lower tier: from the loop after which it leaves to the last loop that reads it there. */
+interface Slot {
+  readonly from: number
+  to: number
+  bytes: number
+  /** Bytes in the second place, and bytes that find no place. */
+  far: number
+  lacking: number
+}
+
 interface Copy {
-  readonly value: ValueId
+  readonly slot: Slot
   readonly loop: number
   readonly bytes: number
   /** The loop that makes the bytes; -1 if they come. */
   readonly made: number
 }
 
-/** A limited first place, and the place beyond it. Without a disk, the bytes beyond it count as a lack. */
+/** A limited first place, and a second one beyond it. */
 export class Places {
   readonly far: Lane
-  /** Bytes of the first place. */
-  private readonly bytes: number
+  /** By loop: the bytes that it reads and that find no place. */
+  readonly lacks: Float64Array
   private copies: Copy[] = []
-  private held = 0
-  private farthest = -1
+  private readonly slotOf: (Slot | undefined)[]
+  /** The shares of parameters in the second place and without a place. */
+  private homesFar = 0
+  private homesLacking = 0
+  /** Bytes for other values. */
   private space = 0
-  private homesShare = 0
-  /** By value: bytes in either place, and bytes that ever left. */
-  private readonly near: Float64Array
-  private readonly beyond: Float64Array
-  private readonly sent: Float64Array
-  /** Linked lists of the values in the first place, by their next reader. */
-  private readonly first: Int32Array
-  private readonly behind: Int32Array
+  private farSpace = 0
+  /** By loop: the slots that begin after it, those in the first place that end before it, the bytes that end before it in each place. */
+  private readonly begins: Slot[][]
+  private readonly ends: Slot[][]
+  private readonly nearEnds: Float64Array
+  private readonly farEnds: Float64Array
 
   constructor(
     loops: number,
     values: number,
-    link: Link,
+    private readonly link: Link,
     private readonly lane: Lane,
   ) {
     this.far = new Lane(loops, link.beyond ?? link)
-    this.bytes = link.bytes!
-    this.near = new Float64Array(values)
-    this.beyond = new Float64Array(values)
-    this.sent = new Float64Array(values)
-    this.first = new Int32Array(loops)
-    this.behind = new Int32Array(values)
+    this.lacks = new Float64Array(loops)
+    this.slotOf = new Array<undefined>(values).fill(undefined)
+    this.begins = Array.from({ length: loops }, () => [])
+    this.ends = Array.from({ length: loops }, () => [])
+    this.nearEnds = new Float64Array(loops)
+    this.farEnds = new Float64Array(loops)
   }
 
   /** Before the first loop. Parameters have permanent places before all other values. */
-  start(homeBytes: number): void {
+  start(homeBytes: number, reserves: Readonly<Record<TierLack['of'], number>>): void {
+    const { bytes = Infinity, beyond } = this.link
+    const farBytes = beyond ? (beyond.bytes ?? Infinity) : 0
+    const farHomes = Math.min(farBytes, Math.max(0, homeBytes - bytes))
+    const lacking = Math.max(0, homeBytes - bytes - farHomes)
+    this.homesFar = farHomes / Math.max(1, homeBytes)
+    this.homesLacking = lacking / Math.max(1, homeBytes)
+    this.space = Math.max(0, bytes - homeBytes - reserves['host memory'])
+    this.farSpace = Math.max(0, farBytes - farHomes - reserves['the disk'])
     this.far.clear()
+    this.lacks.fill(0)
+    this.slotOf.fill(undefined)
     this.copies = []
-    this.held = 0
-    this.farthest = -1
-    this.homesShare = homeBytes > this.bytes ? 1 - this.bytes / homeBytes : 0
-    this.space = Math.max(0, this.bytes - homeBytes)
-    this.near.fill(0)
-    this.beyond.fill(0)
-    this.sent.fill(0)
-    this.first.fill(-1)
-  }
-
-  /** All values with this next reader follow one after the other. */
-  reach(i: number): void {
-    this.first[i] = -1
+    for (const slots of this.begins) slots.length = 0
   }
 
   comes(value: ValueId, loop: number, bytes: number): void {
-    this.copies.push({ value, loop, bytes, made: -1 })
+    const slot = this.slotOf[value]
+    if (!slot) return
+    slot.to = Math.max(slot.to, loop)
+    this.copies.push({ slot, loop, bytes, made: -1 })
   }
 
   /** Part of a parameter's copy: `bytes` in, or out if a loop made them. */
   home(loop: number, bytes: number, made = -1): void {
-    const part = this.homesShare * bytes
-    if (part > 0) this.shift(loop, part, made)
-  }
-
-  /** Now another loop is the next reader of a value, or none (-1). */
-  reads(value: ValueId, next: number): void {
-    if (this.near[value] === 0) return
-    if (next >= 0) this.insert(value, next)
-    else this.drop(value)
+    if (this.homesFar > 0) this.shift(loop, this.homesFar * bytes, made)
+    if (made < 0) this.lacks[loop]! += this.homesLacking * bytes
   }
 
   /** The copy of a value is no longer valid. */
   drop(value: ValueId): void {
-    this.held -= this.near[value]!
-    this.near[value] = 0
+    this.slotOf[value] = undefined
   }
 
-  private insert(value: ValueId, next: number): void {
-    this.behind[value] = this.first[next]!
-    this.first[next] = value
-    if (next > this.farthest) this.farthest = next
-  }
-
-  leaves(value: ValueId, loop: number, made: number, next: number, bytes: number): void {
-    this.copies.push({ value, loop, bytes, made })
-    if (this.near[value] === 0) this.insert(value, next)
-    this.near[value]! += bytes
-    this.sent[value]! += bytes
-    this.held += bytes
-    while (this.held > this.space && this.farthest > loop) {
-      const other = this.first[this.farthest]!
-      if (other < 0) {
-        this.farthest--
-        continue
-      }
-      const part = Math.min(this.near[other]!, this.held - this.space)
-      this.near[other]! -= part
-      this.beyond[other]! += part
-      this.held -= part
-      if (this.near[other] === 0) this.first[this.farthest] = this.behind[other]!
+  /** A value leaves in a loop, for the next one that reads it. Its copy begins after the loop that last touched it. */
+  leaves(
+    value: ValueId,
+    { loop, touched, made, next, bytes }: { loop: number; touched: number; made: number; next: number; bytes: number },
+  ): void {
+    let slot = this.slotOf[value]
+    if (!slot) {
+      slot = { from: touched, to: next, bytes: 0, far: 0, lacking: 0 }
+      this.slotOf[value] = slot
+      this.begins[touched]!.push(slot)
     }
+    slot.to = Math.max(slot.to, next)
+    slot.bytes += bytes
+    this.copies.push({ slot, loop, bytes, made })
   }
 
   private shift(loop: number, bytes: number, made: number): void {
@@ -210,10 +206,48 @@ export class Places {
     far.released[made]! += bytes
   }
 
-  /** After the last loop: moves the copies of the second place to its lane. Each copy of a value has the same share. */
-  settle(): void {
-    const { beyond, sent } = this
-    for (const { value, loop, bytes, made } of this.copies)
-      if (beyond[value]! > 0) this.shift(loop, (bytes * beyond[value]!) / sent[value]!, made)
+  /** After the last loop: gives each copy a place, and moves the copies of the second place to its lane. Each copy of a value has the same share. */
+  settle(heads: readonly number[]): void {
+    this.place(heads)
+    for (const { slot, loop, bytes, made } of this.copies) {
+      if (slot.far > 0) this.shift(loop, (bytes * slot.far) / slot.bytes, made)
+      if (made < 0) this.lacks[loop]! += (bytes * slot.lacking) / slot.bytes
+    }
+  }
+
+  /** If the first place is full, the slot that ends last goes to the second one. */
+  private place(heads: readonly number[]): void {
+    const { begins, ends, nearEnds, farEnds, space, farSpace } = this
+    for (const slots of ends) slots.length = 0
+    nearEnds.fill(0)
+    farEnds.fill(0)
+    let [near, far, last] = [0, 0, -1]
+    for (const i of heads) {
+      near -= nearEnds[i]!
+      far -= farEnds[i]!
+      for (const slot of begins[i]!) {
+        near += slot.bytes
+        nearEnds[slot.to]! += slot.bytes
+        ends[slot.to]!.push(slot)
+        last = Math.max(last, slot.to)
+      }
+      while (near > space && last > i) {
+        const slot = ends[last]!.at(-1)
+        if (!slot) {
+          last--
+          continue
+        }
+        const here = slot.bytes - slot.far - slot.lacking
+        const part = Math.min(here, near - space)
+        const toFar = Math.min(part, Math.max(0, farSpace - far))
+        slot.far += toFar
+        slot.lacking += part - toFar
+        near -= part
+        nearEnds[last]! -= part
+        far += toFar
+        farEnds[last]! += toFar
+        if (part === here) ends[last]!.pop()
+      }
+    }
   }
 }

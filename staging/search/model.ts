@@ -10,6 +10,7 @@ import { Lane, Places } from './lanes'
 import { FULL, LACK, WASTE } from './limits'
 import { alignUp, PAGE_BYTES } from '../core/bytes'
 import { SMALL_BYTES } from '../memory/place'
+import type { TierLack } from '../schedule/candidate'
 import type { Loop, Problem } from './problem'
 
 /** Loops that find or make a value, in order. An entry is twice the number of the loop, plus 1 if the loop makes the value. */
@@ -93,6 +94,9 @@ export class Model {
   private readonly copied: Float64Array
   private readonly copiedAtFirst: Float64Array
   private readonly madeIn: Int32Array
+  private readonly touchedIn: Int32Array
+  /** Bytes that plans needed beyond the model. */
+  private readonly tierReserves = { 'host memory': 0, 'the disk': 0, writes: 0 }
   /** Linked lists of the values on the device, by the next loop that finds them. */
   private readonly first: Int32Array
   private readonly behind: Int32Array
@@ -138,6 +142,7 @@ export class Model {
     this.wholeBytes = perLoop()
     this.setWaste(WASTE)
     this.madeIn = new Int32Array(values)
+    this.touchedIn = new Int32Array(values)
   }
 
   /** Bytes of the pages that are never free. */
@@ -476,14 +481,14 @@ export class Model {
 
   /** The traffic of each loop, from the first to the last. */
   private fill(): void {
-    const { p, here, copied, madeIn, lane, places, working, first, behind, wholeBytes, lastDue } = this
+    const { p, here, copied, madeIn, touchedIn, lane, places, working, first, behind, wholeBytes, lastDue } = this
     const { comes, leaves, released } = lane
     const { standing: bytes } = this
     const { hasCopy } = p
     const { heads } = this
     here.fill(0)
     lane.clear()
-    places?.start(this.homeBytes)
+    places?.start(this.homeBytes, this.tierReserves)
     first.fill(-1)
     lastDue.fill(-1)
     copied.set(this.copiedAtFirst)
@@ -507,7 +512,6 @@ export class Model {
       let stays = 0
       for (let v = first[i]!; v >= 0; v = behind[v]!) total -= here[v]!
       first[i] = -1
-      places?.reach(i)
       for (let k = 0; k < touched.length; k++) {
         const v = touched[k]!
         const next = nexts[k]!
@@ -522,10 +526,10 @@ export class Model {
           madeIn[v] = i
           places?.drop(v)
         }
-        places?.reads(v, next)
         // A value stays until its next reader. Without one it is dropped, and written parameters leave.
         if (next >= 0) {
           here[v] = bytes[v]!
+          touchedIn[v] = i
           total += bytes[v]!
           if (k < finds) stays += bytes[v]!
           behind[v] = first[next]!
@@ -564,7 +568,7 @@ export class Model {
           released[madeIn[v]!]! += dirty
           leaves[i]! += dirty
           if (hasCopy[v] === 1) places?.home(i, dirty, madeIn[v]!)
-          else places?.leaves(v, i, madeIn[v]!, farthest, dirty)
+          else places?.leaves(v, { loop: i, touched: touchedIn[v]!, made: madeIn[v]!, next: farthest, bytes: dirty })
         }
         here[v]! -= part
         total -= part
@@ -592,7 +596,8 @@ export class Model {
     const movableBytes = this.movableBytes - this.reserveBytes
     const { p, held, lane, places, seconds, compute, tiles, needs, lastDue, heads } = this
     const { inBytesPerSecond: into, beyond } = p.machine.link
-    places?.settle()
+    places?.settle(heads)
+    const lacks = this.tierLacks()
     const far = beyond && places?.far
     lane.start(heads)
     far?.start(heads)
@@ -619,21 +624,34 @@ export class Model {
         p.unplaced * lane.leaves[i]!
       lane.pass(i, free, t, due)
       far?.pass(i, free, t, due)
-      seconds[i] = t
-      time += t
-      least += t - compute[i]!
+      const all = t + lacks(i)
+      seconds[i] = all
+      time += all
+      least += all - compute[i]!
       if (least > limit) return Infinity
     }
-    return this.withinTier(time + Math.max(lane.rest, far?.rest ?? 0))
+    const { writesPerSecond = Infinity } = lastLink(p.machine.link)
+    return Math.max(time + Math.max(lane.rest, far?.rest ?? 0), this.lastLane.allLeave / writesPerSecond)
   }
 
-  /** The seconds of a step that keeps the limits of the lower tier, for a step of these seconds. */
-  private withinTier(seconds: number): number {
-    const { link } = this.p.machine
-    const { writesPerSecond = Infinity, writesPerStep = Infinity, outBytesPerSecond } = lastLink(link)
-    const far = this.places?.far.allLeave ?? 0
-    const writes = link.beyond ? far : this.lane.allLeave
-    const lack = Math.max(0, writes - writesPerStep) + (link.beyond ? 0 : far)
-    return Math.max(seconds, writes / writesPerSecond) + (LACK * lack) / outBytesPerSecond
+  /** The lane of the last place of the lower tier. */
+  private get lastLane(): Lane {
+    return (this.p.machine.link.beyond && this.places?.far) || this.lane
+  }
+
+  /** Keeps free what plans needed beyond the model. */
+  reserveTier({ of, needs, has }: TierLack): void {
+    this.tierReserves[of] += needs - has
+  }
+
+  /** By loop: the price of bytes that it reads although the lower tier has no place for them, or may not write them. */
+  private tierLacks(): (i: number) => number {
+    const { places, p, lastLane } = this
+    const { writesPerStep = Infinity, outBytesPerSecond } = lastLink(p.machine.link)
+    const written = lastLane.allLeave
+    const may = writesPerStep - this.tierReserves.writes
+    const excess = written > may ? 1 - may / written : 0
+    if (!places && excess === 0) return () => 0
+    return (i) => (LACK * ((places?.lacks[i] ?? 0) + excess * lastLane.comes[i]!)) / outBytesPerSecond
   }
 }

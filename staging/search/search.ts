@@ -7,7 +7,7 @@ import { mapped } from '../core/mapped'
 import { randomFrom } from '../core/random'
 import type { Graph } from '../graph/graph'
 import { hasTier, type Machine } from '../graph/machine'
-import type { Candidate } from '../schedule/candidate'
+import type { Candidate, TierLack } from '../schedule/candidate'
 import { computeSeconds } from '../schedule/bound'
 import { inCoreRows } from '../schedule/incore'
 import { overfullCalls } from '../schedule/stays'
@@ -52,6 +52,8 @@ class Search {
   private readonly random: Random
   /** The calls of all layouts so far. */
   private calls = 0
+  /** True if a plan kept all limits. Before, more repairs follow each other. */
+  private hasPlan = false
 
   constructor(
     private readonly p: Problem,
@@ -70,6 +72,11 @@ class Search {
     this.model.load(anneal(this.model, { work: share * work, hot, cold: hot / COOLS, without }, this.random))
   }
 
+  private get repairs(): number {
+    if (!this.hasPlan) return 2 * REPAIRS
+    return this.calls < this.effort.calls ? REPAIRS : 0
+  }
+
   private layOut(): LaidOut | null {
     const lowered = this.lowering.segments()
     if (!lowered) return null
@@ -81,7 +88,7 @@ class Search {
   /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
   private fitting(): LaidOut | null {
     const { model, pages } = this
-    for (let k = 0; k <= REPAIRS && this.calls < this.effort.calls; k++) {
+    for (let k = 0; k <= this.repairs; k++) {
       const made = this.layOut()
       if (!made || made.candidate.least <= pages) return made
       const { candidate, loopOf } = made
@@ -97,13 +104,20 @@ class Search {
     return null
   }
 
-  /** Simulates the current decisions, and corrects the model. */
+  /** Simulates the current decisions, and corrects the model. A plan that needs too much of the lower tier is annealed for less of it. */
   private *look(): Generator<Candidate, Found | null, number> {
-    const made = this.fitting()
-    if (!made) return null
-    const plan = yield* this.simulated(made)
-    calibrate(this.model, made.candidate.layout, made.loopOf)
-    return plan
+    const { model } = this
+    for (let k = 0; ; k++) {
+      const made = this.fitting()
+      if (!made) return null
+      let lack: TierLack | undefined
+      const plan = yield* this.simulated({ ...made, candidate: { ...made.candidate, onLack: (l) => (lack = l) } })
+      calibrate(model, made.candidate.layout, made.loopOf)
+      this.hasPlan ||= !lack
+      if (!lack || k >= this.repairs) return plan
+      model.reserveTier(lack)
+      this.anneal(REPAIRING, HOT / 8)
+    }
   }
 
   /** The current decisions with the seconds of their layout. */

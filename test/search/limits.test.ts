@@ -41,6 +41,16 @@ const planned = ({ hostBytes, diskBytes, writesPerStep }: Limits): Either<unknow
   return { ...compile(graph, o), machine: limited }
 }
 
+test('a plan in limited host memory recomputes instead', () => {
+  const unlimited = planned({ hostBytes: mib(320), diskBytes: 0, writesPerStep: 0 })
+  const limited = planned({ hostBytes: mib(160), diskBytes: 0, writesPerStep: 0 })
+  assert.ok(isRight(unlimited) && isRight(limited))
+  assert.ok(unlimited.right.tierBytes > mib(160) && limited.right.tierBytes <= mib(160))
+  const seconds = ({ right, machine }: typeof limited): number => outcomeOf(right, machine.link).makespanSeconds
+  const ratio = seconds(limited) / seconds(unlimited)
+  assert.ok(ratio < 1.5, `${ratio}`)
+})
+
 test('random limits of the lower tier are kept, and more of it is not slower', () => {
   const random = randomFrom(5)
   const least: { readonly limits: Limits; readonly seconds: number }[] = []
