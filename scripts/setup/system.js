@@ -93,6 +93,9 @@ const aptPrefix = () => {
 /** A checkout keeps its logs; an installed package may not be written to. */
 const logFolder = (root) => (isCheckout(root) ? path.join(root, 'build') : fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-')))
 
+/** Seconds to wait for another installation to finish, e.g. automatic updates. */
+const LOCK_SECONDS = 300
+
 const aptInstall = async (root, prefix, packages) => {
   const log = path.join(logFolder(root), 'system.log')
   fs.rmSync(log, { force: true })
@@ -102,7 +105,14 @@ const aptInstall = async (root, prefix, packages) => {
     return runLogged(command, rest, { cwd: root, env, log })
   }
   await apt(['update'])
-  const { code } = await apt(['install', '-y', '--no-install-recommends', ...packages])
+  const { code } = await apt([
+    'install',
+    '-y',
+    '--no-install-recommends',
+    '-o',
+    `DPkg::Lock::Timeout=${LOCK_SECONDS}`,
+    ...packages,
+  ])
   return { code, log }
 }
 

@@ -18,7 +18,7 @@ export interface AtLeast {
   readonly seconds: (budgetPages: number, link: Link) => number
 }
 
-/** A resource of the lower tier of which a plan needs more bytes than there are. */
+/** A resource of the lower tier that is too small for a plan, in bytes. */
 export interface TierLack {
   readonly of: 'host memory' | 'the disk' | 'writes'
   readonly needs: number

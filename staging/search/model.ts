@@ -639,7 +639,7 @@ export class Model {
     return (this.p.machine.link.beyond && this.places?.far) || this.lane
   }
 
-  /** Keeps free what plans needed beyond the model. */
+  /** Keeps the bytes free that plans needed beyond the model. */
   reserveTier({ of, needs, has }: TierLack): void {
     this.tierReserves[of] += needs - has
   }
