@@ -157,17 +157,31 @@ export const subjectOf = (
   machine,
 })
 
+/** The options of a refused step that change the answers of `fits`. */
+const OF_FITS = [...OWN_OPTIONS, 'classes', 'precision', 'machine', 'spill'] as const
+
+const flagsFor = (name: string, value: unknown): readonly string[] => {
+  if (value === undefined) return []
+  if (value === true) return [flagOf(name)]
+  const numbers = Array.isArray(value) && typeof value[0] === 'number'
+  return (numbers ? [value.join(',')] : [value].flat()).map((each) => `${flagOf(name)} ${quoted(String(each))}`)
+}
+
+const sizeFlag = (name: string, bytes: number | undefined): readonly string[] =>
+  flagsFor(name, bytes === undefined ? undefined : showSize(bytes).replaceAll(' ', ''))
+
 /** Adds the command that answers a refused training step. */
 const withSizes =
-  (text: string, { mode = 'train', machine, image, batch }: StagingOptions, { named }: NamedStep) =>
+  (text: string, o: StagingOptions, { named }: NamedStep) =>
   (e: SpillwayError): SpillwayError => {
+    const { mode = 'train', image, batch, hostMemory } = o
     if (e.tag !== 'BudgetInfeasible' || e.reason !== undefined || mode !== 'train' || named.model.kind !== 'model') return e
     const flags = [
-      ...(image === undefined ? [] : ['--image', image.join('x')]),
-      ...(batch === undefined ? [] : [`--batch ${batch}`]),
-      ...(machine === undefined ? [] : ['--machine', machine]),
-      '--in',
-      showSize(e.budgetBytes).replaceAll(' ', ''),
+      ...flagsFor('image', image?.join('x')),
+      ...flagsFor('batch', batch),
+      ...OF_FITS.flatMap((name) => flagsFor(name, o[name])),
+      ...sizeFlag('hostMemory', hostMemory),
+      ...sizeFlag('in', e.budgetBytes),
     ]
     return { ...e, sizesBy: ['spillway fits', quoted(text), ...flags].join(' ') }
   }
