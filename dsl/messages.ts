@@ -102,6 +102,10 @@ export const shiftBeyondWindow = <Sh extends string, W extends string>(shift: Sh
   `its shift of ${shift} is not less than its window of ${window}` as const
 export type ShiftBeyondWindow<Sh extends string, W extends string> = ReturnType<typeof shiftBeyondWindow<Sh, W>>
 
+export const tokenDoesNotFit = <P extends string, W extends string>(pixels: P, window: W) =>
+  `has distances of ${pixels} pixels behind a class token, but windows of ${window}; allowed: one row of the token and all pixels, unshifted` as const
+export type TokenDoesNotFit<P extends string, W extends string> = ReturnType<typeof tokenDoesNotFit<P, W>>
+
 export const gridNotShifted = () => 'a grid has no shift; leave out `shift` or `grid`' as const
 export type GridNotShifted = ReturnType<typeof gridNotShifted>
 

@@ -34,6 +34,11 @@ def swin():
     return tv.SwinTransformer(patch_size=[4, 4], embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4])
 
 
+def swin_v2():
+    return tv.SwinTransformer(patch_size=[4, 4], embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4],
+                              block=tv.swin_transformer.SwinTransformerBlockV2, downsample_layer=tv.swin_transformer.PatchMergingV2)
+
+
 # Networks for images of one size, made for this one; a smaller Swin; networks that are not in networks.py.
 SIZED = {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE)
          for n in ('mixer_s16_224', 'gmlp_ti16_224', 'resmlp_12_224', 'cait_xxs24_224', 'xcit_nano_12_p16_224')}
@@ -42,6 +47,13 @@ SIZED['timm/levit_128s'] = lambda: timm.create_model('levit_128s', img_size=SIZE
 SIZED['timm/nextvit_small'] = lambda: timm.create_model('nextvit_small')
 SIZED |= {f'timm/{n}': lambda n=n: timm.create_model(n) for n in ('efficientvit_b0', 'edgenext_xx_small', 'swiftformer_xs')}
 SIZED['torchvision/swin'] = swin
+SIZED['torchvision/swin_v2'] = swin_v2
+SMALL = {'img_size': SIZE, 'embed_dim': 96, 'depth': 2, 'num_heads': 3}
+SIZED |= {f'timm/{n}': lambda n=n: timm.create_model(n, **SMALL)
+          for n in ('beit_base_patch16_224', 'beitv2_base_patch16_224', 'vit_relpos_small_patch16_224', 'vit_base_patch16_siglip_224')}
+SIZED['timm/swinv2_tiny_window8_256'] = lambda: timm.create_model('swinv2_tiny_window8_256', img_size=SIZE, window_size=4)
+SIZED['timm/swinv2_cr_tiny_ns_224'] = lambda: timm.create_model('swinv2_cr_tiny_ns_224', img_size=SIZE)
+SIZED |= {f'timm/{n}': lambda n=n: timm.create_model(n, img_size=SIZE) for n in ('maxvit_tiny_tf_224', 'maxvit_rmlp_pico_rw_256')}
 
 
 def exported(net, x):

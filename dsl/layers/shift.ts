@@ -3,9 +3,10 @@
 import { chain, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { tuple } from '../../staging/core/codecs'
 import { known } from '../../staging/core/known'
 import { optionsFor, type Strays } from '../../staging/core/options'
-import { choice, flag, withValues } from '../../staging/core/values'
+import { choice, flag, listOf, withValues } from '../../staging/core/values'
 import type { Dim, Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -16,6 +17,7 @@ import { emit, withParams } from './site'
 /** The layer that `bias` creates. @example const shift: Bias<'beta'> = bias('beta') */
 export interface Bias<Name extends string, Shared extends boolean = false> extends Layer<'bias', Name> {
   readonly shared: Shared
+  readonly without?: readonly [number, number]
 }
 /** The layer that `position` creates. @example const places: Position<'pos_embed'> = position('pos_embed') */
 export interface Position<Name extends string> extends Layer<'position', Name> {
@@ -26,8 +28,18 @@ export interface Position<Name extends string> extends Layer<'position', Name> {
 export interface BiasOptions<Shared extends boolean = boolean> {
   /** If true, one value for all channels, of shape [1]. Default false. @example bias('act.bias', { shared: true }) */
   readonly shared?: Shared | undefined
+  /**
+   * Channels that get no value, from the first to before the last: their values are 0 and stay untrained, as the keys of
+   * Swin V2. Default: none.
+   *
+   * @example bias('attn.qkv.bias', { without: [96, 192] })
+   */
+  readonly without?: readonly [number, number] | undefined
 }
-const OPTIONS = withValues(optionsFor<BiasOptions>()('bias', 'shared'), { shared: flag })
+const OPTIONS = withValues(optionsFor<BiasOptions>()('bias', 'shared', 'without'), {
+  shared: flag,
+  without: listOf('two channel numbers', (u) => typeof u === 'number'),
+})
 
 /** The shape of the values of all elements: [C,H,W], [1,C,H,W], [1,H·W,C], [1,H,W,C] or [C,H·W]. */
 export type PositionShape = 'image' | 'batch' | 'tokens' | 'rows' | 'matrix'
@@ -50,13 +62,16 @@ const POSITION = withValues(optionsFor<PositionOptions>()('position', 'shape'), 
  * Creates a layer that adds a trained value to each channel.
  *
  * @param name Name of the layer and of its parameter.
- * @param options `shared` adds one value to all channels (default false).
+ * @param options `shared` adds one value to all channels (default false); `without` leaves channels out.
  * @example seq(conv2d('conv1', 64, 3, { bias: false }), layerScale('gamma', 1), bias('beta'))
  */
 export const bias = <N extends string, S extends boolean = false, Given = unknown>(
   name: N,
   options: BiasOptions<S> & Strays<Given, typeof OPTIONS> = {} as never,
-): Bias<N, S> => ({ kind: 'bias', name, shared: (known(OPTIONS, options).shared ?? false) as S })
+): Bias<N, S> => {
+  const { shared = false, without } = known(OPTIONS, options)
+  return { kind: 'bias', name, shared: shared as S, ...(without === undefined ? {} : { without }) }
+}
 
 /**
  * Creates a layer that adds a trained value to each element of an image: a position embedding. It fits images of one
@@ -91,13 +106,24 @@ declare module '../net' {
 }
 
 export const biasRule: LayerRule<Bias<string, boolean>> = {
-  codec: layerCodec('bias', { shared: t.boolean }),
+  codec: layerCodec('bias', { shared: t.boolean }, { without: tuple(t.number, t.number) }),
   example: "bias('n', { shared: true })",
+  fault: ({ shared, without }, [, c]) => {
+    if (without === undefined) return null
+    const [from, to] = without
+    return !shared && Number.isInteger(from) && Number.isInteger(to) && from >= 0 && from < to && to <= c
+      ? null
+      : `without is ${from} to ${to}; allowed: channels of ${c}, the smaller one first, and no shared value`
+  },
   params: (l, [, c]) => [{ name: '', shape: [l.shared ? 1 : c], init: { dist: 'constant', a: 0 } }],
   elaborate: (l, x, at) =>
     withParams(at, ([p]) =>
       pipe(
-        l.shared ? emit(at, 'spread', { times: at.input[1] }, [p!]) : right(p!),
+        l.shared
+          ? emit(at, 'spread', { times: at.input[1] }, [p!])
+          : l.without
+            ? emit(at, 'blank', { from: l.without[0], to: l.without[1] }, [p!])
+            : right(p!),
         chain((values) => emit(at, 'shift', { elements: 0 }, [x, values])),
       ),
     ),

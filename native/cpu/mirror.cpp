@@ -12,7 +12,7 @@ struct Mirror : PlainKernel {
     const float* const p = floats(c.ins[0]);
     float* const y = floats(c.outs[0]);
     for (int64_t i = 0; i < plan.rows(); i++)
-      for (int64_t n = 0; n < plan.count; n++) y[i * plan.count + n] = p[n * plan.height * plan.width + plan.source(i)];
+      for (int64_t n = 0; n < plan.count; n++) y[i * plan.count + n] = p[n * plan.size() + plan.source(i)];
   }
 };
 
@@ -21,7 +21,7 @@ struct MirrorBackward : PlainKernel {
     const ops::MirrorPlan plan = ops::mirror_plan(c, c.outs[0]);
     const float* const dy = floats(c.ins[0]);
     float* const dp = floats(c.outs[0]);
-    const int64_t size = plan.height * plan.width;
+    const int64_t size = plan.size();
     for (int64_t i = 0; i < plan.count * size; i++) {
       double sum = 0;
       plan.each_sign(i % size, [&](int64_t row) { sum += double(dy[row * plan.count + i / size]); });

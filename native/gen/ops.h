@@ -225,7 +225,12 @@
   X(contract_bwd, 297) \
   X(mirror, 298) \
   X(mirror_bwd, 299) \
-  X(rotate, 300)
+  X(rotate, 300) \
+  X(distance_scores, 301) \
+  X(distance_scores_bwd, 302) \
+  X(unit_heads, 303) \
+  X(unit_heads_bwd, 304) \
+  X(blank, 305)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -1167,9 +1172,10 @@ struct AttentionAttrs {
   int64_t shift_w;
   int64_t biased;
   double scale;
+  int64_t across;
   static AttentionAttrs read(const double* a) {
     return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
-            int_attr(a[6]), int_attr(a[7]), a[8]};
+            int_attr(a[6]), int_attr(a[7]), a[8], int_attr(a[9])};
   }
 };
 
@@ -1387,8 +1393,9 @@ using ContractBwdAttrs = ContractAttrs;
 struct MirrorAttrs {
   int64_t height;
   int64_t width;
+  int64_t is_signed;
   static MirrorAttrs read(const double* a) {
-    return {int_attr(a[0]), int_attr(a[1])};
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2])};
   }
 };
 
@@ -1406,6 +1413,39 @@ struct RotateAttrs {
   static RotateAttrs read(const double* a) {
     return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), a[3], a[4], a[5],
             a[6], int_attr(a[7])};
+  }
+};
+
+struct DistanceScoresAttrs {
+  int64_t height;
+  int64_t width;
+  double reach_h;
+  double reach_w;
+  double factor;
+  double bound;
+  static DistanceScoresAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), a[2], a[3], a[4], a[5]};
+  }
+};
+
+using DistanceScoresBwdAttrs = DistanceScoresAttrs;
+
+struct UnitHeadsAttrs {
+  int64_t heads;
+  int64_t head_first;
+  double most;
+  static UnitHeadsAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), a[2]};
+  }
+};
+
+using UnitHeadsBwdAttrs = UnitHeadsAttrs;
+
+struct BlankAttrs {
+  int64_t from;
+  int64_t to;
+  static BlankAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
   }
 };
 
@@ -1436,7 +1476,7 @@ struct AttrLimit {
 
 constexpr uint16_t VARIADIC = 65535;
 constexpr int MAX_DECLARED_INS = 8;
-constexpr int MAX_DECLARED_OUTS = 3;
+constexpr int MAX_DECLARED_OUTS = 4;
 
 struct OpInfo {
   const char* kind;
@@ -1543,8 +1583,8 @@ inline constexpr AttrLimit ResponseBwdDataLimits[] = {{0, -UNBOUNDED, UNBOUNDED,
 inline constexpr AttrLimit ResponseBwdWeightsLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit ShiftLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ShiftBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit AttentionLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit AttentionBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AttentionLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}, {9, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AttentionBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, 1, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}, {9, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit NadamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit NadamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, 0, 1, -UNBOUNDED, UNBOUNDED}, {7, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {8, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit LionLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
@@ -1576,9 +1616,14 @@ inline constexpr AttrLimit SpreadLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOU
 inline constexpr AttrLimit SpreadBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ContractLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ContractBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit MirrorLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit MirrorBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MirrorLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MirrorBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit RotateLimits[] = {{0, 4, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {6, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {7, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DistanceScoresLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {4, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DistanceScoresBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {4, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UnitHeadsLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UnitHeadsBwdLimits[] = {{0, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BlankLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, 0, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -2091,10 +2136,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"turn_pixels_bwd", 228, 1, 1, 1, 1, 0, 0, "", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "saaa"}},
      {{"dx", Role::data, Element::either, true, false, "saaa"}}},
-    {"attention", 229, 1, 2, 1, 1, 9, 0, "iiiiiiiif", false, -1, -1, AttentionLimits, 8,
+    {"attention", 229, 1, 2, 1, 1, 10, 0, "iiiiiiiifi", false, -1, -1, AttentionLimits, 9,
      {{"x", Role::data, Element::either, false, false, "saaa"}, {"table", Role::whole, Element::real, false, false, nullptr, 7}},
      {{"y", Role::data, Element::either, true, false, "saaa"}}},
-    {"attention_bwd", 230, 2, 3, 1, 2, 9, 0, "iiiiiiiif", false, -1, 1, AttentionBwdLimits, 8,
+    {"attention_bwd", 230, 2, 3, 1, 2, 10, 0, "iiiiiiiifi", false, -1, 1, AttentionBwdLimits, 9,
      {{"x", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}, {"table", Role::whole, Element::real, false, false, nullptr, 7}},
      {{"dx", Role::data, Element::either, true, false, "saaa"}, {"dtable", Role::whole, Element::real, true, false, nullptr}}},
     {"nadam", 231, 4, 4, 0, 0, 7, 0, "ffffffi", false, -1, 0, NadamLimits, 7,
@@ -2238,15 +2283,30 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"contract_bwd", 297, 3, 3, 2, 2, 2, 0, "ii", false, -1, 2, ContractBwdLimits, 2,
      {{"a", Role::data, Element::either, false, false, "saaa"}, {"b", Role::data, Element::either, false, false, "saaa"}, {"dy", Role::data, Element::either, false, false, "saaa"}},
      {{"da", Role::data, Element::either, true, false, "saaa"}, {"db", Role::data, Element::either, true, false, "saaa"}}},
-    {"mirror", 298, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, MirrorLimits, 2,
+    {"mirror", 298, 1, 1, 1, 1, 3, 0, "iii", false, -1, 0, MirrorLimits, 3,
      {{"p", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::whole, Element::real, true, false, nullptr}}},
-    {"mirror_bwd", 299, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, MirrorBwdLimits, 2,
+    {"mirror_bwd", 299, 1, 1, 1, 1, 3, 0, "iii", false, -1, 0, MirrorBwdLimits, 3,
      {{"dy", Role::whole, Element::real, false, false, nullptr}},
      {{"dp", Role::whole, Element::real, true, false, nullptr}}},
     {"rotate", 300, 1, 1, 1, 1, 8, 0, "iiiffffi", false, -1, -1, RotateLimits, 5,
      {{"x", Role::data, Element::either, false, false, "sass"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"distance_scores", 301, 3, 4, 1, 1, 6, 0, "iiffff", false, -1, 0, DistanceScoresLimits, 6,
+     {{"w1", Role::whole, Element::real, false, false, nullptr}, {"b1", Role::whole, Element::real, false, false, nullptr}, {"w2", Role::whole, Element::real, false, false, nullptr}, {"b2", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
+    {"distance_scores_bwd", 302, 5, 6, 3, 4, 6, 0, "iiffff", false, -1, 0, DistanceScoresBwdLimits, 6,
+     {{"y", Role::whole, Element::real, false, false, nullptr}, {"dy", Role::whole, Element::real, false, false, nullptr}, {"w1", Role::whole, Element::real, false, false, nullptr}, {"b1", Role::whole, Element::real, false, false, nullptr}, {"w2", Role::whole, Element::real, false, false, nullptr}, {"b2", Role::whole, Element::real, false, false, nullptr}},
+     {{"dw1", Role::whole, Element::real, true, false, nullptr}, {"db1", Role::whole, Element::real, true, false, nullptr}, {"dw2", Role::whole, Element::real, true, false, nullptr}, {"db2", Role::whole, Element::real, true, false, nullptr}}},
+    {"unit_heads", 303, 2, 2, 1, 1, 3, 0, "iif", false, -1, -1, UnitHeadsLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"unit_heads_bwd", 304, 3, 3, 2, 2, 3, 0, "iif", false, -1, 1, UnitHeadsBwdLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}, {"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}, {"dp", Role::whole, Element::real, true, false, nullptr}}},
+    {"blank", 305, 1, 1, 1, 1, 2, 0, "ii", false, -1, 0, BlankLimits, 2,
+     {{"p", Role::whole, Element::real, false, false, nullptr}},
+     {{"y", Role::whole, Element::real, true, false, nullptr}}},
 };
 
 /// Null when no operator has this wire number.

@@ -39,7 +39,11 @@ struct AttentionPlan {
   SPILLWAY_BOTH int64_t channels() const { return a.heads * head; }
   SPILLWAY_BOTH int64_t pixels() const { return height * width; }
   SPILLWAY_BOTH int64_t key_pixels() const { return key_height * key_width; }
-  SPILLWAY_BOTH int64_t distances() const { return (2 * a.window_h - 1) * (2 * a.window_w - 1); }
+  /// Rows and columns of the pixels that a table has distances of; a class token is no pixel.
+  SPILLWAY_BOTH int64_t rows() const { return a.across ? (a.window_w - 1) / a.across : a.window_h; }
+  SPILLWAY_BOTH int64_t columns() const { return a.across ? a.across : a.window_w; }
+  SPILLWAY_BOTH int64_t offsets() const { return (2 * rows() - 1) * (2 * columns() - 1); }
+  SPILLWAY_BOTH int64_t distances() const { return offsets() + (a.across ? 3 : 0); }
   /// Channels of the operand of the queries, and of that of the keys.
   SPILLWAY_BOTH int64_t query_row() const { return channels() * (apart ? 1 : 3); }
   SPILLWAY_BOTH int64_t key_row() const { return channels() * (apart ? 2 : 3); }
@@ -63,14 +67,28 @@ struct AttentionPlan {
   SPILLWAY_BOTH Token key(int64_t group, int64_t number) const { return apart ? Token{number, 0} : token(group, number); }
   /// The place in a table of the distance of two tokens, for head 0.
   SPILLWAY_BOTH int64_t distance(int64_t query, int64_t key) const {
-    const int64_t rows = query / a.window_w - key / a.window_w + a.window_h - 1,
-                  columns = query % a.window_w - key % a.window_w + a.window_w - 1;
-    return (rows * (2 * a.window_w - 1) + columns) * a.heads;
+    const int64_t across = columns(), tokens_before = a.across ? 1 : 0;
+    if (tokens_before && (query == 0 || key == 0)) return (offsets() + (query ? 1 : key ? 0 : 2)) * a.heads;
+    const int64_t q = query - tokens_before, k = key - tokens_before;
+    const int64_t down = q / across - k / across + rows() - 1, beside = q % across - k % across + across - 1;
+    return (down * (2 * across - 1) + beside) * a.heads;
+  }
+  /// Calls f(key) for each key at a distance of a query, by the number of the distance.
+  template <class F>
+  SPILLWAY_BOTH void each_key(int64_t distance, int64_t query, F f) const {
+    const int64_t across = columns(), tokens_before = a.across ? 1 : 0, number = distance - offsets();
+    if (number == 0 && query == 0)
+      for (int64_t k = 1; k < tokens(); k++) f(k);
+    if ((number == 1 && query > 0) || (number == 2 && query == 0)) f(0);
+    if (number >= 0 || query < tokens_before) return;
+    const int64_t q = query - tokens_before;
+    const int64_t h = q / across - (distance / (2 * across - 1) - rows() + 1), w = q % across - (distance % (2 * across - 1) - across + 1);
+    if (h >= 0 && h < rows() && w >= 0 && w < across) f(h * across + w + tokens_before);
   }
 
  private:
   static AttentionAttrs of_image(const AttendAttrs& a, const View& q) {
-    return {a.heads, a.head_first, q.dims[2], q.dims[3], 0, 0, 0, 0, a.scale};
+    return {a.heads, a.head_first, q.dims[2], q.dims[3], 0, 0, 0, 0, a.scale, 0};
   }
 };
 
@@ -85,7 +103,9 @@ inline Status check_attention_sizes(const KernelCall& c, const View& y, const Vi
     return refuse(c, "windows must divide the image");
   if (a.shift_h >= a.window_h || a.shift_w >= a.window_w || (a.grid && a.shift_h + a.shift_w > 0))
     return refuse(c, "shifts must be less than a window, and 0 for a grid");
-  if (table && !is_matrix(*table, (2 * a.window_h - 1) * (2 * a.window_w - 1), a.heads))
+  if (a.across > 0 && (a.window_h != 1 || a.window_w == 1 || (a.window_w - 1) % a.across != 0 || a.shift_w > 0))
+    return refuse(c, "a class token must be before whole rows of pixels");
+  if (table && !is_matrix(*table, AttentionPlan(c).distances(), a.heads))
     return refuse(c, "the table must have a number for each distance and head");
   return {};
 }

@@ -7,10 +7,12 @@
 #include "ops/argmax.hpp"
 #include "ops/attention.hpp"
 #include "ops/bands.hpp"
+#include "ops/blank.hpp"
 #include "ops/collective.hpp"
 #include "ops/concat.hpp"
 #include "ops/contract.hpp"
 #include "ops/convtranspose2d.hpp"
+#include "ops/distancescores.hpp"
 #include "ops/flatten.hpp"
 #include "ops/frombytes.hpp"
 #include "ops/groupnorm.hpp"
@@ -32,6 +34,7 @@
 #include "ops/spread.hpp"
 #include "ops/standardize.hpp"
 #include "ops/turnpixels.hpp"
+#include "ops/unitheads.hpp"
 #include "ops/upsample.hpp"
 
 namespace spillway::ops {
@@ -102,6 +105,11 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::rotate, check_rotate},
     {OpKind::shift, check_shift},
     {OpKind::shift_bwd, check_shift_bwd},
+    {OpKind::distance_scores, check_distance_scores},
+    {OpKind::distance_scores_bwd, check_distance_scores_bwd},
+    {OpKind::unit_heads, check_unit_heads},
+    {OpKind::unit_heads_bwd, check_unit_heads_bwd},
+    {OpKind::blank, check_blank},
     {OpKind::mirror, check_mirror},
     {OpKind::mirror_bwd, check_mirror_bwd},
     {OpKind::spread, check_spread},

@@ -13,7 +13,7 @@ struct Mirror {
     const T* const p = static_cast<T*>(c.ins[0].data);
     T* const y = static_cast<T*>(c.outs[0].data);
     for (int64_t i = 0; i < plan.rows(); i++)
-      for (int64_t n = 0; n < plan.count; n++) y[i * plan.count + n] = p[n * plan.height * plan.width + plan.source(i)];
+      for (int64_t n = 0; n < plan.count; n++) y[i * plan.count + n] = p[n * plan.size() + plan.source(i)];
   }
 };
 
@@ -23,7 +23,7 @@ struct MirrorBackward {
     const ops::MirrorPlan plan = ops::mirror_plan(c, c.outs[0]);
     const T* const dy = static_cast<T*>(c.ins[0].data);
     T* const dp = static_cast<T*>(c.outs[0].data);
-    const int64_t size = plan.height * plan.width;
+    const int64_t size = plan.size();
     for (int64_t i = 0; i < plan.count * size; i++) {
       double sum = 0;
       plan.each_sign(i % size, [&](int64_t row) { sum += double(dy[row * plan.count + i / size]); });

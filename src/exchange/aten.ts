@@ -22,6 +22,7 @@ import {
   stack,
   unbind,
   unsqueeze,
+  zero,
 } from './atenforms'
 import { isArrayNode } from './atenarrays'
 import { Fault, fault, type Lower, Lowering, operatorOf } from './lowering'
@@ -181,6 +182,8 @@ const instanceNorm: Lower = (l) => {
 const dropout: Lower = (l) => {
   const p = l.number('p', 0.5)
   if (p === 0) return l.same(subject(l))
+  // A network of weights and constants has no images.
+  if (l.batchAxis(subject(l)) === undefined) return channelDropout(l)
   l.make('Dropout', [l.given(subject(l))], { ratio: { float: p } }, OWN)
 }
 
@@ -383,6 +386,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   einsum,
   elu,
   empty: randomNumbers({ scale: 1 }),
+  exp: unary('Exp'),
   expand,
   expand_as: expand,
   feature_dropout: channelDropout,
@@ -461,6 +465,7 @@ const operators = (inTraining: boolean): Readonly<Record<string, Lower>> => ({
   upsample_bilinear2d: resize,
   upsample_nearest2d: resize,
   view: reshape,
+  zero,
 })
 
 /** The operators whose results use the memory of their first argument. */
@@ -500,7 +505,7 @@ const lowered = (l: Lowering, node: AtenNode, table: Readonly<Record<string, Low
     if (own === undefined) fault(`this operator is not supported; allowed: ${nearest(name)}`)
     own?.(l)
     if (VIEWS.has(name)) l.shares(first)
-    if (inPlace) l.replaces(first)
+    if (inPlace && name !== 'zero') l.replaces(first)
     l.staysBatched()
   } catch (e) {
     if (!(e instanceof Fault)) throw e

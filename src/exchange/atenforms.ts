@@ -61,8 +61,15 @@ export const slice: Lower = (l) => {
   const axis = l.axis('dim', l.result().length, 0)
   const [extent, step] = [l.sizes('self')[axis]!, l.number('step', 1)]
   const [start, end] = [l.number('start', 0), Math.min(l.number('end', extent), extent)]
+  if (l.sizes('self').length === 1 && step === 1 && l.batchAxis('self') === undefined) return l.isPart('self', start, end)
   l.make('Slice', [l.given('self')], { starts: [start], ends: [end], axes: [axis], steps: [step] })
 }
+/** Zeros in a part of a vector, in place: torchvision's Swin V2 does so to the bias of keys. */
+export const zero: Lower = (l) => {
+  const { of, from, to } = l.partOf('self') ?? fault('it changes a value in place; allowed: a part of a vector that was copied')
+  l.renewed(of, l.add('Blank', [l.nameOf(of)], { from, to }, undefined, OWN))
+}
+
 export const narrow: Lower = (l) => {
   const axis = l.axis('dim', l.result().length, 0)
   const start = l.number('start', 0)
@@ -106,10 +113,15 @@ export const roll: Lower = (l) => {
   return l.make('Identity', [rolled])
 }
 
-export const expand: Lower = (l) =>
-  l.result().join() === l.sizes('self').join()
+export const expand: Lower = (l) => {
+  const [sizes, to] = [l.sizes('self'), l.result()]
+  const isForBatch = l.batchAxis('self') === undefined && sizes[0] === 1 && to[0] === l.batch
+  // A value for each image.
+  if (isForBatch && sizes.slice(1).join() === to.slice(1).join()) l.isOfBatch()
+  return to.join() === sizes.join()
     ? l.same('self')
-    : l.make('Expand', [l.given('self'), l.ints(...l.result().map((n, i) => (i === l.batchAxis('self') ? 1 : n)))])
+    : l.make('Expand', [l.given('self'), l.ints(...to.map((n, i) => (i === l.batchAxis('self') ? 1 : n)))])
+}
 
 /** A table of relative positions at constant places. */
 export const index: Lower = (l) => {

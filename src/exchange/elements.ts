@@ -156,7 +156,9 @@ export const unitQuotient = (r: Reading): boolean => {
   const parts = Array.from({ length: c / atom.size }, (_, i) =>
     r.layer(unitNorm(), channelsOf(r, own.step, i * atom.size, atom.size)),
   )
-  return put(r, { ...own, step: r.joined(parts, () => [b, c, h, w]) })
+  const step = r.joined(parts, () => [b, c, h, w])
+  r.units.set(step, view)
+  return put(r, { ...own, step })
 }
 
 // ---------------------------------------------------------------- factors of groups

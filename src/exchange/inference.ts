@@ -5,7 +5,20 @@
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import { valueInfo } from './nodes'
 import { ELEMENT, type GraphProto } from './onnx'
-import { attend, attention, contract, mirror, response, rotate, shift, squareSums, turnPixels } from './writeattention'
+import {
+  attend,
+  attention,
+  blank,
+  contract,
+  distanceScores,
+  mirror,
+  response,
+  rotate,
+  shift,
+  squareSums,
+  turnPixels,
+  unitHeads,
+} from './writeattention'
 import {
   add,
   affine,
@@ -44,6 +57,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   attend,
   attention,
   avg_pool: avgPool,
+  blank,
   bn_apply: batchNorm(false),
   bn_frozen: batchNorm(true),
   bn_masked_apply: batchNorm(false),
@@ -55,6 +69,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   contract,
   conv2d: conv,
   conv_transpose2d: convTranspose,
+  distance_scores: distanceScores,
   drop_images: nothing,
   dropout: nothing,
   elu: elementWise((at, ins, dims, { attrs }) => at.nodes.add('Elu', ins, dims, { alpha: { float: attrs['alpha']! } })),
@@ -116,6 +131,7 @@ const WRITERS: Readonly<Record<string, Write>> = {
   take_channels: takeChannels,
   tanh: unary('Tanh'),
   turn_pixels: turnPixels,
+  unit_heads: unitHeads,
   upsample,
 }
 

@@ -49,6 +49,7 @@ export class Lowering {
   private readonly stale = new Set<string>()
   private readonly noises = new Map<string, Noise>()
   private readonly batches = new Map<string, Batch>()
+  private readonly parts = new Map<string, { readonly of: string; readonly from: number; readonly to: number }>()
   /** The values that are computed from constants (atenarrays.ts). */
   readonly arrays = new Map<string, Strided>()
   /** The memory of arrays that were reshaped to a copy. */
@@ -255,6 +256,19 @@ export class Lowering {
       else this.stale.add(value)
     this.stale.delete(this.output())
     this.memory.set(this.output(), memory)
+  }
+
+  /** Notes that the result is a part of a vector, which is changed in place. */
+  isPart(name: string, from: number, to: number): void {
+    this.parts.set(this.output(), { of: this.names(name)[0]!, from, to })
+  }
+  partOf(name: string): { readonly of: string; readonly from: number; readonly to: number } | undefined {
+    return this.parts.get(this.names(name)[0] ?? '')
+  }
+  /** Gives a value of the program a new ONNX value. Its parts are stale. */
+  renewed(value: string, to: string): void {
+    this.now.set(value, to)
+    for (const [part, { of }] of this.parts) if (of === value) this.stale.add(part)
   }
 
   // -------------------------------------------------------------- the batch

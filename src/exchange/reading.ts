@@ -47,6 +47,10 @@ const CALLED: Readonly<Partial<Record<Meaning['tag'], string>>> = {
   standard: 'a part of a standardised weight',
   rotated: 'a part of rotary positions',
   length: 'the length of channels or pixels',
+  network: 'a part of a network of distances',
+  reversed: 'a table of relative positions',
+  exponents: 'trained factors of cosines',
+  blanked: 'a weight with zeros in places',
   squares: 'a part of a norm of channels',
   spread: 'repeated weights',
   weights: 'several weights',
@@ -89,7 +93,7 @@ const ROLLED = [
     'layerScale',
     'leakyRelu',
   ],
-  ...['pixelLinear', 'relu', 'relu6', 'sigmoid', 'silu', 'sliceChannels', 'softmax', 'tanh'],
+  ...['pixelLinear', 'relu', 'relu6', 'sigmoid', 'silu', 'sliceChannels', 'softmax', 'tanh', 'unitNorm'],
 ]
 
 const WEIGHT = /^(.*)\.(weight|bias)$/
@@ -120,6 +124,8 @@ export class Reading {
   readonly buffers = new Set<string>()
   /** Values of trained tokens, by the names of their weights. */
   readonly tokenSteps = new Map<string, number>()
+  /** The views whose heads have channels of unit length in these steps. */
+  readonly units = new Map<number, View>()
   private readonly joins = new Map<string, number>()
   private readonly shared = new Map<string, number>()
   /** The steps whose value is rolled in the file, and not in the net. */
@@ -413,6 +419,12 @@ export class Reading {
   unused(base: string): string {
     let name = base
     for (let i = 2; this.isUsed(name); i++) name = `${base}_${i}`
+    this.names.add(name)
+    return name
+  }
+  /** The name of a parameter beside others of its layer, such as the bias of a layer that has none itself. */
+  beside(name: string): string {
+    if (this.names.has(name)) return this.unused(name)
     this.names.add(name)
     return name
   }

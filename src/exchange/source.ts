@@ -57,14 +57,18 @@ const LAYERS: Readonly<Record<string, (l: Fields) => string>> = {
   layerScale: (l) =>
     weightedText(l, { shape: 'image', groups: 0 }, ...(l['shape'] === 'image' && l['groups'] === 0 ? [] : ['start'])),
   prelu: (l) => weightedText(l, { shared: false, start: 0.25 }),
-  bias: (l) => weightedText(l, { shared: false }),
+  bias: (l) => weightedText(l, { shared: false, without: null }),
   position: (l) => weightedText(l, { shape: 'image' }),
   globalResponseNorm: (l) => weightedText(l, { eps: 1e-6 }),
   adaptiveAvgPool: (l) => weightedText(l, {}, 'size'),
   generalizedMeanPool: (l) => `generalizedMeanPool(${textOf(l['power'])}${l['eps'] === 1e-6 ? '' : `, ${textOf(l['eps'])}`})`,
   gatedAttentionPool: (l) => weightedText(l, {}, 'hidden'),
   attention: (l) =>
-    weightedText(l, { window: 'image', grid: false, shift: 0, relative: false, headFirst: false, scale: null }, 'heads'),
+    weightedText(
+      l,
+      { window: 'image', grid: false, shift: 0, relative: false, headFirst: false, cosine: false, scale: null },
+      'heads',
+    ),
   maxPool: (l) => poolText(l, {}),
   avgPool: (l) => poolText(l, { countIncludePad: true }),
   fromBytes: (l) => `fromBytes(${options(l, { mean: 0, std: 1 }).slice(2)})`,

@@ -47,7 +47,9 @@ export interface Scores {
   readonly q: View
   readonly k: View
   readonly factor: number
-  readonly bias?: Extract<Meaning, { readonly tag: 'weight' | 'table' }>
+  readonly bias?: Extract<Meaning, { readonly tag: 'weight' | 'table' | 'network' | 'reversed' }>
+  /** The factor e^min(number, most) of each head: its scores are cosines. */
+  readonly factors?: { readonly weight: Weight; readonly most: number }
   /** Added to the scores of each group, the same for all heads: [groups, tokens, tokens]. */
   readonly mask?: ArrayLike<number>
   readonly soft: boolean
@@ -160,6 +162,29 @@ export type Meaning =
       readonly view: View
       readonly table?: Weight
     }
+  /** A part of a network that computes scores of distances from coordinates (takenetwork.ts). */
+  | {
+      readonly tag: 'network'
+      readonly part: 'hidden' | 'rectified' | 'scores'
+      readonly coordinates: Weight
+      readonly first: { readonly weight: Weight; readonly bias: Weight | undefined }
+      readonly second?: { readonly weight: Weight; readonly bias: Weight | undefined }
+      readonly index?: readonly number[]
+      readonly isBounded?: boolean
+      readonly bound?: number
+      readonly headsFirst?: boolean
+    }
+  /** A table of distances from keys to queries, with the heads first; its rows, or its rows and columns, are at the places of pairs. */
+  | {
+      readonly tag: 'reversed'
+      readonly table: Weight
+      readonly size: readonly [rows: number, columns: number]
+      readonly isWhole: boolean
+    }
+  /** Trained numbers, at most `most`; their exponentials are factors of cosines. */
+  | { readonly tag: 'exponents'; readonly weight: Weight; readonly most: number; readonly areRaised: boolean }
+  /** A vector with zeros at some places. */
+  | { readonly tag: 'blanked'; readonly weight: Weight; readonly from: number; readonly to: number }
   /** The root of the sum of the squares along an axis of a view, at least 1e-12. */
   | { readonly tag: 'length'; readonly view: View; readonly axis: number }
   /** A part of a norm by √(factor · Σx² + eps) over the channels; 'mean' is the value divided by it. */

@@ -4,12 +4,13 @@
 import * as E from 'fp-ts/Either'
 import { attention as attentionOf, maxPool, sliceChannels, upsample } from '../../dsl'
 import { elementsOf } from '../../staging/core/box'
-import { distances, MOST_HEAD_CHANNELS, tableOf } from '../../staging/ops/attention'
+import { distances, distancesBehindToken, MOST_HEAD_CHANNELS, tableOf } from '../../staging/ops/attention'
 import { sidesOf } from './writeattention'
 import { numbersOf } from './read'
-import { near, type Reading, refuse } from './reading'
+import { near, type Reading, refuse, shortest } from './reading'
 import type { Atom, Axis, Meaning, Scores, View, Weight } from './symbols'
 import { equalHeads } from './takeheads'
+import { distancesOf, type Network, networkWeights } from './takenetwork'
 import { matrixProduct, productByEquation, scoresAsView, settleScores, turned } from './takematrices'
 import { isRow, meaningOf, reshaped, sizeOf, viewOf } from './views'
 
@@ -71,6 +72,7 @@ export const attentionProduct = (r: Reading): boolean => {
 
 /** torchvision's MaxViT writes both products as Einsum. */
 export const einsum = (r: Reading): void => {
+  if (lookedUpTable(r, r.text('equation', '').replace(/\s/g, ''))) return
   const [ins = '', out = ''] = r.text('equation', '').replace(/\s/g, '').split('->')
   const [a = '', b = ''] = ins.split(',')
   const batch = a.slice(0, -2)
@@ -98,6 +100,55 @@ export const scaledScores = (r: Reading, i: number, factor: number | undefined):
       ? { tag: 'view', view: { ...s.view, factor: s.view.factor * factor } }
       : { tag: 'scores', scores: { ...s.scores, factor: s.scores.factor * factor } },
   )
+  return true
+}
+
+/** The largest logarithm of a factor in Swin V2. */
+const MOST_EXPONENT = Math.log(100)
+
+/** Trained numbers of at most a constant, and their exponentials: factors of cosines. Returns false for other nodes. */
+export const exponentsPart = (r: Reading, op: string): boolean => {
+  const s = r.has(0) ? r.symbol(0) : undefined
+  if (s?.tag === 'exponents') {
+    const isKept = ['Reshape', 'Unsqueeze', 'Squeeze', 'Identity'].includes(op)
+    if (isKept) r.is(s)
+    if (op === 'Exp' && !s.areRaised) r.is({ ...s, areRaised: true })
+    return isKept || (op === 'Exp' && !s.areRaised)
+  }
+  if (s?.tag !== 'weight' || elementsOf(s.weight.dims) === 1 || (op !== 'Clip' && op !== 'Min')) return false
+  const most = op === 'Min' ? r.scalar(1) : r.has(2) && !r.has(1) ? r.scalar(2) : undefined
+  if (most === undefined) return false
+  r.is({ tag: 'exponents', weight: s.weight, most, areRaised: false })
+  return true
+}
+
+/** The logarithms of stored factors of heads: exporters compute the factors. */
+const exponentsOf = (weight: Weight): Extract<Meaning, { tag: 'exponents' }> | undefined => {
+  const numbers = numbersOf(weight.tensor)
+  if (!numbers?.every((n) => n > 0 && n <= 100 * (1 + 1e-6))) return undefined
+  const bytes = new Uint8Array(Float32Array.from(numbers, Math.log).buffer)
+  const tensor = { name: weight.tensor.name, type: 'F32' as const, dims: weight.dims, read: () => E.right(bytes) }
+  return { tag: 'exponents', weight: { tensor, dims: weight.dims, transposed: false }, most: MOST_EXPONENT, areRaised: true }
+}
+
+/** Cosines of queries and keys times a factor of each head. Returns false for other products. */
+export const factoredScores = (r: Reading): boolean => {
+  const symbols = [r.symbol(0), r.symbol(1)]
+  const s = symbols.find((x) => x.tag === 'scores')
+  const other = symbols.find((x) => x.tag !== 'scores')
+  if (s?.tag !== 'scores' || s.scores.soft || s.scores.factors || s.scores.bias || s.scores.factor !== 1) return false
+  const areUnits = [s.scores.q, s.scores.k].every(({ step }) => r.units.has(step))
+  const heads = elementsOf(
+    s.scores.q.axes
+      .slice(0, -2)
+      .flat()
+      .filter((a) => a.dim === 'C')
+      .map((a) => a.size),
+  )
+  const given =
+    other?.tag === 'weight' && elementsOf(other.weight.dims) === heads && heads > 1 ? exponentsOf(other.weight) : other
+  if (!areUnits || given?.tag !== 'exponents' || !given.areRaised || elementsOf(given.weight.dims) !== heads) return false
+  r.is({ tag: 'scores', scores: { ...s.scores, factors: { weight: given.weight, most: given.most } } })
   return true
 }
 
@@ -145,6 +196,8 @@ const maskOf = (scores: Scores, s: Meaning): ArrayLike<number> | undefined => {
   return fits && isInOrder && sizes.slice(0, -2).some((n, i) => n > 1 && !isHeads(i)) ? numbers : undefined
 }
 
+const BIASES: readonly string[] = ['network', 'reversed', 'table', 'weight']
+
 /** Scores plus a table's numbers, or plus a mask; false for other sums. */
 export const biasedScores = (r: Reading): boolean => {
   const symbols = [r.symbol(0), r.symbol(1)]
@@ -156,9 +209,9 @@ export const biasedScores = (r: Reading): boolean => {
     r.is({ tag: 'scores', scores: { ...s.scores, mask } })
     return true
   }
-  if (s.scores.bias || s.scores.soft || (bias.tag !== 'weight' && bias.tag !== 'table'))
+  if (s.scores.bias || s.scores.soft || !BIASES.includes(bias.tag))
     return refuse('it adds to scores; allowed: one bias of relative positions, before the softmax')
-  r.is({ tag: 'scores', scores: { ...s.scores, bias } })
+  r.is({ tag: 'scores', scores: { ...s.scores, bias: bias as NonNullable<Scores['bias']> } })
   return true
 }
 
@@ -430,8 +483,15 @@ const attentionOfSome = (r: Reading, scores: Scores, v: View, stride: number): V
   return { ...made, step: r.layer(maxPool(1, { stride }), made.step), axes }
 }
 
-const attention = (r: Reading, scores: Scores, v: View): View => {
-  const { q, k, factor, bias, mask, soft } = scores
+/** Scores of cosines with the queries and keys before their norms. */
+const beforeNorms = (r: Reading, scores: Scores): Scores => {
+  const [q, k] = [scores.q, scores.k].map((view) => r.units.get(view.step))
+  return scores.factors === undefined || q === undefined || k === undefined ? scores : { ...scores, q, k }
+}
+
+const attention = (r: Reading, given: Scores, v: View): View => {
+  const scores = beforeNorms(r, given)
+  const { q, k, factor, bias, mask, soft, factors } = scores
   const [head, wide] = [q, v].map(({ axes }) => sizeOf(axes[axes.length - 1]!)) as [number, number]
   const stride = bias === undefined || mask !== undefined || !soft ? 1 : strideOf(r, q, k)
   if (stride > 1) return attentionOfSome(r, scores, v, stride)
@@ -447,6 +507,7 @@ const attention = (r: Reading, scores: Scores, v: View): View => {
   const [queries, keys, values] = parts as [View, View, View]
   const isPair = keys.step === values.step && queries.step !== keys.step && !bias && !mask
   if ((isPair || !same(q.axes, k.axes)) && areApart(r, q, k)) {
+    if (factors) refuse('it takes cosines with keys of other pixels; allowed: keys of the same pixels')
     if (bias || mask) refuse('it adds to the scores of keys of other pixels; allowed: no bias')
     return attendedApart(r, [queries, keys, values], head, factor)
   }
@@ -458,26 +519,144 @@ const attention = (r: Reading, scores: Scores, v: View): View => {
   const own =
     bias?.tag === 'table'
       ? /^([\w.-]+)\.(?:relative_position_bias_table|attention_biases)$/.exec(bias.table.tensor.name)?.[1]
-      : undefined
+      : bias?.tag === 'reversed'
+        ? /^([\w.-]+)\.relative_position_bias_table$/.exec(bias.table.tensor.name)?.[1]
+        : /^([\w.-]+)\.logit_scale$/.exec(factors?.weight.tensor.name ?? '')?.[1]
   const isOfAbsolute = bias?.tag === 'table' && (bias.hasRowsOfHeads === true || bias.table.dims[0] === window[0] * window[1])
   const isMirrored = (scores.stride ?? 1) > 1 || isOfAbsolute
-  const beside = /^([\w.-]+)\.qkv$/.exec(nameOf(r, step))?.[1]
+  const beside = /^([\w.-]+)\.qkv(?:\.bias)?$/.exec(nameOf(r, step))?.[1]
+  const network = bias?.tag === 'network' ? bias : undefined
+  const behind = isMirrored || network ? undefined : pixelsBehindToken(bias, window)
   const name = (own ?? beside) === undefined ? r.named() : r.unused((own ?? beside)!)
+  const weights = network && networkWeights(network, name, heads)
   const shift = shiftOf(r, step, window, grid, mask)
   const layer = attentionOf(name, heads, {
     ...(isWhole ? {} : { window: window[0] === window[1] ? window[0] : window, grid }),
     ...(shift.every((n) => n === 0) ? {} : { shift: shift[0] === shift[1] ? shift[0] : shift }),
-    relative: isMirrored ? 'mirrored' : bias !== undefined,
+    relative: network
+      ? {
+          ...networkOptions(network, window),
+          hidden: weights!.hidden,
+          ...layersOf(weights!.names),
+          ...(weights!.own.length > 3 ? { bias: true } : {}),
+        }
+      : bias?.tag === 'reversed'
+        ? 'reversed'
+        : isMirrored
+          ? 'mirrored'
+          : behind
+            ? { behindToken: behind[0] === behind[1] ? behind[0] : behind }
+            : bias !== undefined,
     headFirst,
-    ...(near(factor, 1 / Math.sqrt(head)) ? {} : { scale: factor }),
+    ...(factors ? { cosine: shortest(factors.most) } : {}),
+    ...(near(factor, factors ? 1 : 1 / Math.sqrt(head)) ? {} : { scale: factor }),
   })
-  if (bias && isMirrored) mirroredPositions(r, name, bias, heads, window, scores.stride ?? 1)
-  else if (bias) relativePositions(r, name, bias, heads, window)
+  if (factors) r.parameter(`${name}.logit_scale`, factors.weight, [heads, 1, 1])
+  for (const [of, weight, shape] of weights?.own ?? []) r.parameter(`${name}.${of}`, weight, shape)
+  if (bias?.tag === 'reversed') reversedPositions(r, name, bias, heads, window)
+  else if (bias !== undefined && bias.tag !== 'network') {
+    if (behind) positionsBehindToken(r, name, bias, heads, behind)
+    else if (isMirrored) mirroredPositions(r, name, bias, heads, window, scores.stride ?? 1)
+    else relativePositions(r, name, bias, heads, window)
+  }
   const made = r.layer(layer, step)
   return { step: made, axes: headsApart(q, head), from: 0, factor: 1 }
 }
 
 // ---------------------------------------------------------------- relative positions
+
+/** The coordinates of a network of distances, as options of the layer. */
+const networkOptions = (s: Network, window: readonly [number, number]) => {
+  const { reach, factor } = distancesOf(s, window)
+  return {
+    ...(reach.every((n) => n === 1) ? {} : { reach: reach[0] === reach[1] ? reach[0] : reach }),
+    ...(factor === 1 ? {} : { factor }),
+    ...(s.bound === undefined ? {} : { bound: s.bound }),
+  }
+}
+const layersOf = (names: readonly [string, string]) => (names.join() === 'cpb_mlp.0,cpb_mlp.2' ? {} : { layers: names })
+
+/** The rows and columns of pixels behind a class token whose distances a bias has; undefined for another bias. */
+const pixelsBehindToken = (
+  bias: Scores['bias'],
+  [rows, count]: readonly [number, number],
+): readonly [number, number] | undefined => {
+  if (rows !== 1 || count < 2 || (bias?.tag !== 'table' && bias?.tag !== 'weight')) return undefined
+  const sizes = Array.from({ length: count - 1 }, (_, i) => i + 1).filter((h) => (count - 1) % h === 0)
+  const index = bias.tag === 'table' ? numbersOf(bias.index.tensor) : undefined
+  const values = bias.tag === 'weight' ? numbersOf(bias.weight.tensor) : undefined
+  return sizes
+    .map((h) => [h, (count - 1) / h] as const)
+    .find((size) => {
+      const places = distancesBehindToken(size)
+      if (index !== undefined) return index.length === places.length && places.every((p, i) => p === index[i])
+      return size[0] === size[1] && values !== undefined && tableOfPairs(places, values) !== undefined
+    })
+}
+
+/** A table [distances, heads] from the numbers of all pairs of each head; undefined if they are not those of a table. */
+const tableOfPairs = (places: readonly number[], values: ArrayLike<number>): Float32Array | undefined => {
+  const heads = values.length / places.length
+  if (!Number.isInteger(heads)) return undefined
+  const table = new Float32Array((Math.max(...places) + 1) * heads)
+  for (let h = 0; h < heads; h++) places.forEach((p, i) => (table[p * heads + h] = values[h * places.length + i]!))
+  for (let h = 0; h < heads; h++)
+    if (places.some((p, i) => table[p * heads + h] !== Math.fround(values[h * places.length + i]!))) return undefined
+  return table
+}
+
+const positionsBehindToken = (
+  r: Reading,
+  name: string,
+  bias: Extract<Meaning, { tag: 'weight' | 'table' }>,
+  heads: number,
+  size: readonly [number, number],
+): void => {
+  const dims = tableOf({ heads, windowH: 1, windowW: size[0] * size[1] + 1, across: size[1] })
+  const parameter = `${name}.relative_position_bias_table`
+  if (bias.tag === 'table') {
+    r.parameter(parameter, bias.table, dims)
+    return
+  }
+  const table = tableOfPairs(distancesBehindToken(size), numbersOf(bias.weight.tensor)!)!
+  const bytes = new Uint8Array(table.buffer)
+  const tensor = { name: bias.weight.tensor.name, type: 'F32' as const, dims, read: () => E.right(bytes) }
+  r.parameter(parameter, { tensor, dims, transposed: false }, dims)
+}
+
+/** Ones at the distances from keys to queries of one axis, [queries, keys, distances]: the number of queries. */
+const lookedUp = (s: Meaning): number | undefined => {
+  const [n = 0, keys, distances] = s.tag === 'weight' ? s.weight.dims : []
+  const numbers = s.tag === 'weight' && keys === n && distances === 2 * n - 1 ? numbersOf(s.weight.tensor) : undefined
+  const isOne = (i: number): boolean => {
+    const [place, at] = [i % (2 * n - 1), Math.floor(i / (2 * n - 1))]
+    return place === (at % n) - Math.floor(at / n) + n - 1
+  }
+  return numbers?.every((v, i) => v === Number(isOne(i))) ? n : undefined
+}
+
+/** The products of TensorFlow's MaxViT of a table and places: rows first, then columns. Returns false for others. */
+const lookedUpTable = (r: Reading, equation: string): boolean => {
+  const [s, n] = [r.symbol(0), lookedUp(r.symbol(1))]
+  if (n === undefined) return false
+  if (equation === 'nhw,ixh->nixw' && s.tag === 'weight' && s.weight.dims.length === 3)
+    r.is({ tag: 'reversed', table: s.weight, size: [n, 0], isWhole: false })
+  else if (equation === 'nixw,jyw->nijxy' && s.tag === 'reversed' && !s.isWhole)
+    r.is({ ...s, size: [s.size[0], n], isWhole: true })
+  else return false
+  return true
+}
+
+const reversedPositions = (
+  r: Reading,
+  name: string,
+  { table, size, isWhole }: Extract<Meaning, { tag: 'reversed' }>,
+  heads: number,
+  window: readonly [number, number],
+): void => {
+  if (!isWhole || size.join() !== window.join()) refuse(`it adds ${WHAT}`)
+  r.parameter(`${name}.relative_position_bias_table`, table, [heads, 2 * window[0] - 1, 2 * window[1] - 1])
+}
 
 const WHAT = 'a bias of scores that is not a number for each head and distance of two pixels'
 

@@ -116,7 +116,7 @@ export const reshape = (r: Reading): unknown => {
     })
   }
   if (s.tag === 'grouped') return ungrouped(r, s)
-  if (s.tag === 'table') return r.is(s)
+  if (s.tag === 'table' || s.tag === 'reversed') return r.is(s)
   if (s.tag === 'scores' && reshapedScores(r, s.scores)) return undefined
   if (r.symbol(0).tag === 'view')
     return reshapeView(r) || refuse(`it reshapes to [${r.numbers(1)?.join(',')}]; allowed: parts of channels, rows and columns`)
@@ -151,7 +151,7 @@ export const unsqueeze = (r: Reading): unknown => {
     for (const a of positive(axes, dims.length + axes.length)) dims.splice(a, 0, 1)
     return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
   }
-  if (s.tag === 'table') return r.is(s)
+  if (s.tag === 'table' || s.tag === 'reversed') return r.is(s)
   if (s.tag === 'view' || s.tag === 'rows') return unsqueezeView(r, axes)
   const { step, form } = r.data(0)
   if (axes.join() === '0') return r.is({ tag: 'stack', steps: [step], form })

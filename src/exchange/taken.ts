@@ -41,7 +41,7 @@ import { FileFault, near, Odd, type Parameter, Reading, refuse, Refused, shortes
 import { nodeText } from './symbols'
 import { isFolded, OF_NUMBERS } from './folded'
 import { isArray, OF_ARRAYS } from './takearrays'
-import { einsum, gatheredTable, scaledScores, scoreSizes, softScores } from './takeattention'
+import { einsum, exponentsPart, gatheredTable, scaledScores, scoreSizes, softScores } from './takeattention'
 import { lengths, sameLengths, spread } from './elements'
 import { branchShares } from './takebranches'
 import { castBytes, ofBytes } from './takebytes'
@@ -63,6 +63,7 @@ import { batchNormalization, groupNormalization, instanceNormalization, layerNor
 import { difference, gemm, isPerChannel, matMul, product, quotient, sum, sumOfMany } from './takeproducts'
 import { softmaxOfView } from './takematrices'
 import { gatheredWindows, maskedWindows } from './takemeans'
+import { networkPart } from './takenetwork'
 import { norms } from './takeresponse'
 import { atLeast, meanOfPowers, power } from './takepowers'
 import { squaresPart } from './takesquares'
@@ -299,6 +300,7 @@ const OWN_TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
     const [h, w] = r.ints('output_size') as [number, number]
     r.is({ tag: 'data', step: r.layer(adaptiveAvgPool(r.named(), h === w ? h : [h, w]), r.image(0)), form: 'image' })
   },
+  Blank: (r) => r.is({ tag: 'blanked', weight: r.weight(0), from: r.int('from', 0), to: r.int('to', 0) }),
   Dropout: (r) => r.makes(dropout(r.float('ratio', 0.5))),
   PixelUnshuffle: (r) => {
     r.image(0)
@@ -323,7 +325,8 @@ const takeNode = (r: Reading, node: NodeProto): void => {
   r.begin(node)
   if (node.fault !== undefined) refuse(node.fault)
   const isOnnx = OWN_DOMAINS.includes(node.domain ?? '')
-  if (isOnnx && (takesConstants(r, node.opType ?? '') || squaresPart(r, node.opType ?? ''))) return
+  const op = node.opType ?? ''
+  if (isOnnx && (takesConstants(r, op) || squaresPart(r, op) || networkPart(r, op) || exponentsPart(r, op))) return
   const takers = isOnnx ? TAKERS : node.domain === OWN ? OWN_TAKERS : {}
   const take = Object.hasOwn(takers, node.opType ?? '') ? takers[node.opType!] : undefined
   if (take === undefined) refuse(`this operator is not supported; allowed: ${TAKEN.join(', ')}`)

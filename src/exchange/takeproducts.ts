@@ -24,13 +24,13 @@ import { numbersOf } from './read'
 import { isOfModule, isTrainedNumber, near, type Reading, refuse, shortest } from './reading'
 import { channelsOf } from './channels'
 import { productOfViews, quotientOfViews, scaledBySpread, scaledGroups, unitQuotient } from './elements'
-import { attentionProduct, biasedScores, scaledScores } from './takeattention'
+import { attentionProduct, biasedScores, factoredScores, scaledScores } from './takeattention'
 import { branchProduct } from './takebranches'
 import { settleHeads } from './takematrices'
 import { normRatio, responseProduct, responseSum } from './takeresponse'
 import { addedMeans, dividedMeans, meansProduct } from './takemeans'
 import { rotaryProduct, rotarySum } from './takerotary'
-import { aligned, parameterName, positions, tokenOf } from './taketokens'
+import { aligned, parameterName, positions, tokenOf, tokensRead } from './taketokens'
 import type { Form, Meaning, Weight } from './symbols'
 
 type Value = Pick<Extract<Meaning, { readonly tag: 'data' }>, 'step' | 'form'>
@@ -40,6 +40,7 @@ export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[
 
 const dense = (r: Reading, weight: Weight, bias: Weight | undefined): void => {
   settleHeads(r, 0)
+  tokensRead(r, 0)
   const { step, form } = r.data(0)
   if (form === 'image') refuse('it multiplies the rows of an image; allowed: [B,C], and channels last')
   const [out, c] = weight.dims as [number, number]
@@ -57,8 +58,10 @@ export const gemm = (r: Reading): void => {
     refuse('it has transA, alpha or beta; allowed: A·B + C, A·Bᵀ + C')
   const weight = r.weight(1)
   const bias = r.has(2) ? r.symbol(2) : undefined
-  dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), bias && bias.tag !== 'weights' ? r.weight(2) : undefined)
+  const isWhole = bias !== undefined && bias.tag !== 'weights' && bias.tag !== 'blanked'
+  dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), isWhole ? r.weight(2) : undefined)
   if (bias?.tag === 'weights') biasOfParts(r, bias.weights)
+  if (bias?.tag === 'blanked') biasWithout(r, bias)
 }
 
 /** A bias that several weights are parts of. Buffers of zeros are none: BEiT's keys have them. */
@@ -76,6 +79,15 @@ const biasOfParts = (r: Reading, weights: readonly Weight[]): unknown => {
     return isZero ? own : r.layer(bias(trained(r, weight, [count])), own)
   })
   return r.bind(r.outputName, { ...s, step: r.joined(parts, () => [b, c, h, w]) })
+}
+
+/** A bias that some channels do not have: keys of Swin V2. */
+const biasWithout = (r: Reading, { weight, from, to }: Extract<Meaning, { tag: 'blanked' }>): unknown => {
+  const s = r.symbolOf(r.outputName)
+  if (s.tag !== 'data') return refuse('it adds a bias with zeros in places')
+  const name = r.beside(weight.tensor.name)
+  r.parameter(name, weight, [r.shape(s.step)[1]])
+  return r.bind(r.outputName, { ...s, step: r.layer(bias(name, { without: [from, to] }), s.step) })
 }
 
 /** Returns true for one number for each channel, in any form before images. */
@@ -343,6 +355,7 @@ export const product = (r: Reading): unknown => {
     scaledBySpread(r, (weight) => parameterName(r, weight)) ||
     responseProduct(r) ||
     branchProduct(r) ||
+    factoredScores(r) ||
     scaledScores(r, 0, r.scalar(1)) ||
     scaledScores(r, 1, r.scalar(0))
   )

@@ -1,10 +1,10 @@
 // Tokens, from ONNX nodes: a trained token before the pixels, position embeddings, and convolutions along the channels. In: the current node. Out: the
 // layers; false if the node is none of these. Worked example: a class token before 14x14 pixels of 192 channels gives [B,192,1,197].
-import { affine, conv2d, position, sliceChannels, turnPixels, upsample } from '../../dsl'
+import { affine, conv2d, globalAvgPool, position, sliceChannels, turnPixels, upsample } from '../../dsl'
 import { type PositionShape, positionSizes } from '../../dsl/layers/shift'
 import type { Shape } from '../../dsl/net'
 import { elementsOf } from '../../staging/core/box'
-import { positive, type Reading, refuse } from './reading'
+import { isOfModule, positive, type Reading, refuse } from './reading'
 import type { Axis, Form, Meaning, Weight } from './symbols'
 import { axesOfForm, isLast, isRow, isTurnedImage, meaningOf, sizeOf, viewOf } from './views'
 
@@ -87,6 +87,24 @@ const madeTokens = (r: Reading, pixels: number, weight: Weight): number => {
   if (count === 1) return r.layer(position(name), one)
   const blank = r.joined(Array<number>(count).fill(one), () => [batch, count, 1, channels])
   return [turnPixels(), position(name, { shape: 'tokens' }), turnPixels()].reduce((step, l) => r.layer(l, step), blank)
+}
+
+/** Trained tokens [1,N,C] that a layer reads, as a value of their own beside the latest one of C channels: the query of a pooling by attention. */
+export const tokensRead = (r: Reading, i: number): void => {
+  const s = r.symbol(i)
+  if (s.tag !== 'weight' || s.weight.dims.length !== 3 || s.weight.dims[0] !== 1) return
+  if (s.weight.tensor.isFixed || (!r.file.isSized && !isOfModule(s.weight))) return
+  const [, count, c] = s.weight.dims as [number, number, number]
+  const beside = r.steps.map(({ kind, shape }) => kind !== 'input' && shape[1] === c).lastIndexOf(true)
+  if (beside < 0) return
+  const zeros = [globalAvgPool(), affine(0), ...(count === 1 ? [] : [upsample({ size: [1, count] })])]
+  const blank = zeros.reduce((step, l) => r.layer(l, step), beside)
+  const name = parameterName(r, s.weight)
+  r.parameter(name, s.weight, [1, count, c])
+  const step = r.layer(position(name, { shape: 'tokens' }), blank)
+  const row: Axis = count === 1 ? [] : [{ dim: 'W', stride: 1, size: count }]
+  const channels: Axis = [{ dim: 'C', stride: 1, size: c }]
+  r.bind(r.inputName(i), meaningOf({ step, axes: [[], row, channels], from: 0, factor: 1 }, r.shape(step)))
 }
 
 /** The tokens of a value with its channels last, as channels: pixels of a row, or a single one; undefined for other axes. */

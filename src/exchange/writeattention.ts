@@ -1,6 +1,8 @@
 // Attention, trained values and global responses as ONNX nodes.
-import { distances } from '../../staging/ops/attention'
+import { distances, distancesBehindToken } from '../../staging/ops/attention'
+import { coordinate } from '../../staging/ops/distancescores'
 import { rotation } from '../../staging/ops/rotate'
+import { LEAST_LENGTH } from '../../dsl/layers/layernorm'
 import type { Dims } from './nodes'
 import { flatDims, imageDims, type Inference, onImage, type Write } from './writing'
 
@@ -88,6 +90,7 @@ interface Windows {
   readonly shiftW: number
   readonly biased: number
   readonly scale: number
+  readonly across: number
 }
 
 /** An image rolled by some rows and columns: the last ones come first. */
@@ -123,7 +126,10 @@ export const sidesOf = (
 const tableBias = (at: Inference, table: string, a: Windows): string => {
   const { nodes } = at
   const n = a.windowH * a.windowW
-  const places = nodes.ints(...distances([a.windowH, a.windowW]))
+  const { across } = a
+  const places = nodes.ints(
+    ...(across === 0 ? distances([a.windowH, a.windowW]) : distancesBehindToken([(a.windowW - 1) / across, across])),
+  )
   const rows = nodes.add('Gather', [table, places], [n * n, a.heads], { axis: 0 })
   const pairs = nodes.add('Reshape', [rows, nodes.ints(n, n, a.heads)], [n, n, a.heads])
   return nodes.add('Transpose', [pairs], [a.heads, n, n], { perm: [2, 0, 1] })
@@ -213,10 +219,67 @@ export const mirror: Write = (at, { attrs, ins, outs }) => {
   const { nodes } = at
   const [height, width] = [attrs['height']!, attrs['width']!]
   const [count] = at.value(ins[0]!).shape as [number]
-  const distances = (n: number): readonly number[] => Array.from({ length: 2 * n - 1 }, (_, i) => Math.abs(i - n + 1))
-  const places = distances(height).flatMap((h) => distances(width).map((w) => h * width + w))
-  const rows = nodes.add('Gather', [at.image(ins[0]!), nodes.ints(...places)], [count, places.length], { axis: 1 })
+  const isSigned = attrs['isSigned'] === 1
+  const distances = (n: number): readonly number[] =>
+    Array.from({ length: 2 * n - 1 }, (_, i) => (isSigned ? 2 * n - 2 - i : Math.abs(i - n + 1)))
+  const across = isSigned ? 2 * width - 1 : width
+  const places = distances(height).flatMap((h) => distances(width).map((w) => h * across + w))
+  const own = at.image(ins[0]!)
+  const table = isSigned ? nodes.add('Reshape', [own, nodes.ints(count, places.length)], [count, places.length]) : own
+  const rows = nodes.add('Gather', [table, nodes.ints(...places)], [count, places.length], { axis: 1 })
   at.is(outs[0]!, { image: nodes.add('Transpose', [rows], [places.length, count], { perm: [1, 0] }) })
+}
+
+/** The table of a network of distances: two products of matrices, from coordinates that are constants. */
+export const distanceScores: Write = (at, { attrs, ins, outs }) => {
+  const { nodes } = at
+  const [height, width, bound] = [attrs['height']!, attrs['width']!, attrs['bound']!]
+  const [w1, b1, w2, b2] = ins.map((i) => at.image(i)) as [string, string, string, string?]
+  const [hidden] = at.value(ins[1]!).shape as [number]
+  const [heads] = at.value(ins[2]!).shape as [number]
+  const along = (n: number, reach: number): readonly number[] =>
+    Array.from({ length: 2 * n - 1 }, (_, i) => coordinate(i - n + 1, reach, attrs['factor']!))
+  const columns = along(width, attrs['reachW']!)
+  const places = along(height, attrs['reachH']!).flatMap((u) => columns.flatMap((v) => [u, v]))
+  const count = places.length / 2
+  const first = nodes.add('Gemm', [nodes.matrix(places, count), w1, b1], [count, hidden], { transB: 1 })
+  const inner = nodes.add('Relu', [first], [count, hidden])
+  const scores = nodes.add('Gemm', [inner, w2, ...(b2 === undefined ? [] : [b2])], [count, heads], { transB: 1 })
+  const bounded = (): string =>
+    nodes.add('Mul', [nodes.add('Sigmoid', [scores], [count, heads]), nodes.scalar(bound)], [count, heads])
+  at.is(outs[0]!, { image: bound > 0 ? bounded() : scores })
+}
+
+/** Queries and keys of unit length, the queries times the exponential of their head's number. */
+export const unitHeads: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const { heads, headFirst, most } = attrs as { readonly heads: number; readonly headFirst: number; readonly most: number }
+  const [, c, h, w] = dims as readonly ['batch', number, number, number]
+  const [head, isFirst] = [c / heads / 3, headFirst === 1]
+  const axis = isFirst ? 2 : 1
+  const groups = isFirst ? [heads, 3, head] : [3, heads, head]
+  const one: Dims = isFirst ? ['batch', heads, 1, head, h * w] : ['batch', 1, heads, head, h * w]
+  const short = one.map((n, i) => (i === 3 ? 1 : n))
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, ...groups, h * w)], ['batch', ...groups, h * w])
+  const part = (i: number): string => nodes.add('Slice', [cut, nodes.ints(i), nodes.ints(i + 1), nodes.ints(axis)], one)
+  const unit = (of: string): string => {
+    const squares = nodes.add('ReduceSum', [nodes.add('Mul', [of, of], one), nodes.ints(3)], short, { keepdims: 1 })
+    const shifted = nodes.add('Add', [squares, nodes.scalar(LEAST_LENGTH ** 2)], short)
+    return nodes.add('Div', [of, nodes.add('Sqrt', [shifted], short)], one)
+  }
+  const places = isFirst ? [heads, 1, 1, 1] : [heads, 1, 1]
+  const least = nodes.add('Min', [at.image(ins[1]!), nodes.scalar(most)], at.value(ins[1]!).shape)
+  const factors = nodes.add('Reshape', [nodes.add('Exp', [least], at.value(ins[1]!).shape), nodes.ints(...places)], places)
+  const queries = nodes.add('Mul', [unit(part(0)), factors], one)
+  const all = nodes.add('Concat', [queries, unit(part(1)), part(2)], ['batch', ...groups, h * w], { axis })
+  return nodes.add('Reshape', [all, nodes.ints(0, c, h, w)], dims)
+})
+
+/** A vector with zeros at some places. */
+export const blank: Write = (at, { attrs, ins, outs }) => {
+  const [count] = at.value(ins[0]!).shape as [number]
+  const kept = Array.from({ length: count }, (_, i) => Number(i < attrs['from']! || i >= attrs['to']!))
+  at.is(outs[0]!, { image: at.nodes.add('Mul', [at.image(ins[0]!), at.nodes.tensor(kept, [count])], [count]) })
 }
 
 /** The equations of products of matrices [B, groups, channels, pixels], by the numbers of the axes that are summed. */

@@ -1,7 +1,7 @@
 // Scaled dot-product attention of all heads within groups of pixels: a window, a grid of pixels at equal distances, or the whole image. The channels
 // of x are queries, keys and values. `attend` reads keys and values from another value, of any height and width. No matrix of scores is stored: the
 // backward computes the scores again, row by row. It tiles along B only. Worked example: 8 rows in windows of 4 are two groups of rows 0 to 3 and
-// 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7.
+// 4 to 7. A grid of 4 has the rows 0, 2, 4, 6 and 1, 3, 5, 7. A class token before 2x3 pixels is a row of 7 with `across` 3.
 import { all, type AccessMap, type AttrsOf, type CallShapes, data, defineOp, type OperandDef, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, expectShape, legal } from './rules'
 
@@ -15,6 +15,7 @@ const fields = {
   shiftW: 'int',
   biased: 'int',
   scale: 'float',
+  across: 'int',
 } as const
 type Attrs = AttrsOf<typeof fields>
 const yesOrNo = { least: 0, most: 1 } as const
@@ -27,6 +28,7 @@ const limits = {
   shiftH: { least: 0 },
   shiftW: { least: 0 },
   biased: yesOrNo,
+  across: { least: 0 },
 } as const
 
 /** The CUDA kernels hold a head's channels in registers. */
@@ -34,16 +36,31 @@ export const MOST_HEAD_CHANNELS = 256
 
 const perImage: AccessMap = { B: same, C: all, H: all, W: all }
 const image = (name: string): OperandDef<typeof fields> => data(name, perImage) as OperandDef<typeof fields>
-/** The shape of the position table: a number for each head and each offset between two pixels of a window. */
-export const tableOf = (a: Pick<Attrs, 'heads' | 'windowH' | 'windowW'>): Sizes => [
-  (2 * a.windowH - 1) * (2 * a.windowW - 1),
-  a.heads,
+/** Scores of a class token: to a pixel, from a pixel, and to itself. */
+const OF_TOKEN = 3
+/** The number of offsets between two pixels of an image. */
+const offsets = (height: number, width: number): number => (2 * height - 1) * (2 * width - 1)
+/** The shape of the position table: a number for each head and each offset between two pixels of a window, and three of a class token. */
+export const tableOf = ({
+  heads,
+  windowH,
+  windowW,
+  across = 0,
+}: Pick<Attrs, 'heads' | 'windowH' | 'windowW'> & Partial<Pick<Attrs, 'across'>>): Sizes => [
+  across === 0 ? offsets(windowH, windowW) : offsets((windowW - 1) / across, across) + OF_TOKEN,
+  heads,
 ]
 
 /** The index into the position table for each pair of tokens. */
 export const distances = ([height, width]: readonly [number, number]): readonly number[] => {
   const tokens = Array.from({ length: height * width }, (_, i) => [Math.floor(i / width), i % width] as const)
   return tokens.flatMap(([y, x]) => tokens.map(([v, u]) => (y - v + height - 1) * (2 * width - 1) + x - u + width - 1))
+}
+/** The same for a class token before the pixels of an image. */
+export const distancesBehindToken = (size: readonly [number, number]): readonly number[] => {
+  const [places, count, all] = [distances(size), size[0] * size[1], offsets(...size)]
+  const rows = Array.from({ length: count }, (_, i) => [all + 1, ...places.slice(i * count, (i + 1) * count)])
+  return [all + 2, ...Array<number>(count).fill(all), ...rows.flat()]
 }
 
 const fits = (a: Attrs, x: Sizes) => [
@@ -60,6 +77,10 @@ const fits = (a: Attrs, x: Sizes) => [
   expectRange('shiftH', a.shiftH, 0, a.windowH - 1),
   expectRange('shiftW', a.shiftW, 0, a.windowW - 1),
   () => (a.grid === 1 && a.shiftH + a.shiftW > 0 ? 'a grid is not shifted; allowed: shifts of 0' : undefined),
+  () =>
+    a.across > 0 && (a.windowH !== 1 || a.windowW === 1 || (a.windowW - 1) % a.across !== 0 || a.shiftW > 0)
+      ? `${a.windowH}x${a.windowW} tokens are no class token before rows of ${a.across} pixels; allowed: one row, unshifted`
+      : undefined,
 ]
 
 const tokens = (a: Attrs): number => a.windowH * a.windowW
@@ -83,7 +104,7 @@ export const attention = defineOp({
   limits,
   anchor: 'out',
   dense: true,
-  what: 'y = softmax(scale·q·kᵀ + table)·v for each head, image and group of windowH × windowW pixels. x `[B,3C,H,W]` has q, k, v as channels `[3][heads][C/heads]`, with headFirst `[heads][3][C/heads]`. Groups are windows; with grid, pixels at distances of H/windowH and W/windowW; with shifts, windows of the image rolled by them, where pixels of opposite borders ignore each other. table `[(2·windowH − 1)·(2·windowW − 1), heads]` is read at (row of q − row of k + windowH − 1)·(2·windowW − 1) + column of q − column of k + windowW − 1',
+  what: 'y = softmax(scale·q·kᵀ + table)·v for each head, image and group of windowH × windowW pixels. x `[B,3C,H,W]` has q, k, v as channels `[3][heads][C/heads]`, with headFirst `[heads][3][C/heads]`. Groups are windows; with grid, pixels at distances of H/windowH and W/windowW; with shifts, windows of the image rolled by them, where pixels of opposite borders ignore each other. table `[(2·windowH − 1)·(2·windowW − 1), heads]` is read at (row of q − row of k + windowH − 1)·(2·windowW − 1) + column of q − column of k + windowW − 1. With across, the tokens are a class token and rows of `across` pixels: table has the numbers of the pixels, and three for scores of the class token: to a pixel, from a pixel, to itself',
   ins: [image('x'), { name: 'table', role: 'whole', optional: true, when: 'biased' }],
   outs: [image('y')],
   shape: (a, [x, table]) =>
@@ -99,7 +120,7 @@ export const attention = defineOp({
   },
   samples: ([b, c, h, w]) => [
     {
-      attrs: { heads: c, headFirst: 0, windowH: h, windowW: w, grid: 0, shiftH: 0, shiftW: 0, biased: 0, scale: 0.5 },
+      attrs: { heads: c, headFirst: 0, windowH: h, windowW: w, grid: 0, shiftH: 0, shiftW: 0, biased: 0, scale: 0.5, across: 0 },
       ins: [[b, 3 * c, h, w]],
     },
   ],

@@ -5,6 +5,7 @@ import { argmax } from './argmax'
 import { attention, attentionBwd, attend, attendBwd } from './attention'
 import { takeRows, sumRows } from './bands'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
+import { blank } from './blank'
 import { castOps } from './cast'
 import { clipValues, squareSum, clipNorm } from './clip'
 import { allSum, allSums, allMoments, sumParts, takePart, putPart } from './collective'
@@ -12,6 +13,7 @@ import { concat, sliceChannels, takeChannels, putChannels, shuffleChannels, shuf
 import { contract, contractBwd } from './contract'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
+import { distanceScores, distanceScoresBwd } from './distancescores'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
 import { fromBytes } from './frombytes'
@@ -45,6 +47,7 @@ import { standardize, standardizeBwd } from './standardize'
 import { dropImages, dropImagesBwd } from './stochasticdepth'
 import { turnPixels, turnPixelsBwd } from './turnpixels'
 import { unaryOps } from './unary'
+import { unitHeads, unitHeadsBwd } from './unitheads'
 import { upsample, upsampleBwd } from './upsample'
 
 const entries: readonly OpDef[] = [
@@ -69,6 +72,7 @@ const entries: readonly OpDef[] = [
   bnFrozenBwdData,
   bnFrozenBwdReduce,
   bnRunning,
+  blank,
   ...castOps,
   clipValues,
   squareSum,
@@ -94,6 +98,8 @@ const entries: readonly OpDef[] = [
   convTranspose2d,
   convTranspose2dBwdData,
   convTranspose2dBwdWeights,
+  distanceScores,
+  distanceScoresBwd,
   dropout,
   dropoutBwd,
   flatten,
@@ -199,6 +205,8 @@ const entries: readonly OpDef[] = [
   turnPixels,
   turnPixelsBwd,
   ...unaryOps,
+  unitHeads,
+  unitHeadsBwd,
   upsample,
   upsampleBwd,
 ]

@@ -78,7 +78,7 @@ class Writer {
       () => pick(this.r, examples).replace("'n'", () => this.name()),
       () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })', 'sliceChannels(1, 3)']),
       () =>
-        `attention(${this.name()}, ${pick(this.r, [1, 2])}, { ${pick(this.r, ['', 'relative: true', "relative: 'mirrored', window: [1, 2]", 'window: [2, 1], shift: [1, 0]', 'window: 2, grid: true'])} })`,
+        `attention(${this.name()}, ${pick(this.r, [1, 2])}, { ${pick(this.r, ['', 'relative: true', "relative: 'mirrored', window: [1, 2]", "relative: 'reversed', cosine: 4", 'relative: { hidden: 3, bias: true }', 'cosine: 2, headFirst: true', 'window: [2, 1], shift: [1, 0]', 'window: 2, grid: true'])} })`,
       () => pick(this.r, ['pixelShuffle(2)', 'pixelUnshuffle(2)', 'pixelShuffle(1)']),
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',

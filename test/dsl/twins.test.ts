@@ -133,7 +133,8 @@ const sameRuns = (m: Model): void => {
     ofLayers.map((ls) => [ls[0]!.name, ls[ls.length - 1]!.name]),
     betweenLayers(
       maximalRuns(graph)
-        .map((r) => r.ops.filter((op) => !isOfParameters(graph.values, op)))
+        // Attention by cosines computes unit lengths in each pixel: a run of pixels may end inside the layer.
+        .map((r) => r.ops.filter((op) => op.kind !== 'unit_heads' && !isOfParameters(graph.values, op)))
         .flatMap((run) => (run.length === 0 ? [] : [[run[0]!.layer, run[run.length - 1]!.layer] as const])),
       m.layers.filter((l) => REDUCTIONS.includes(l.kind)).map((l) => l.name),
     ),

@@ -147,6 +147,34 @@ export const SMALL: Readonly<Record<string, SmallNet>> = {
     ),
   },
   temperatures: { input: [1, 3, 6, 5], net: seq(conv2d('a', 8, 3), layerScale('b', 1, { groups: 4 })) },
+  'a network of distances, by cosines': {
+    input: [2, 6, 4, 6],
+    net: seq(
+      pixelLinear('qkv', 24, { bias: false }),
+      bias('qkv.bias', { without: [8, 16] }),
+      attention('a', 2, {
+        window: [2, 3],
+        shift: 1,
+        cosine: Math.log(100),
+        relative: { hidden: 5, reach: [8, 4], factor: 1 / Math.log(8), bound: 16, bias: true },
+      }),
+    ),
+    back: /./,
+  },
+  'distances from keys, heads first': {
+    input: [2, 6, 2, 3],
+    net: seq(
+      pixelLinear('qkv', 24),
+      attention('a', 2, { relative: 'reversed', headFirst: true, cosine: 3 }),
+      pixelLinear('b', 24),
+      attention('c', 2, { relative: { hidden: 4 } }),
+    ),
+    back: /./,
+  },
+  'distances behind a class token': {
+    input: [2, 6, 1, 7],
+    net: seq(pixelLinear('qkv', 24), attention('a', 2, { relative: { behindToken: [2, 3] } })),
+  },
   unit: { input: [1, 3, 6, 5], net: seq(conv2d('a', 4, 3), unitNorm()) },
   functions: {
     input: [1, 4, 5, 5],

@@ -41,6 +41,7 @@ const SAME = [
   'cosines-train',
   'matrices-train',
   'biased-train',
+  'relative-train',
   'wide-train',
   'powers-train',
   'branches-train',
@@ -173,6 +174,7 @@ const savedAgain = (name: string): TensorFile => {
 
 const WHOLE = [
   'biased',
+  'relative',
   'cosines',
   'factors',
   'last',

@@ -121,6 +121,7 @@ const RULES: Readonly<Record<string, (n: NodeProto, ins: readonly Known[]) => Sh
     return [...before, a!.shape[a!.shape.length - 2]!, b!.shape[b!.shape.length - 1]!]
   },
   MaxPool: (n, [x]) => [...x!.shape.slice(0, 2), ...windows(n, x!.shape.slice(2), ints(n, 'kernel_shape', []))],
+  Min: both,
   Mul: both,
   PRelu: same,
   Neg: same,

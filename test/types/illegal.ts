@@ -244,6 +244,10 @@ const sizes: readonly Illegal[] = [
     "layer 'a' (attention): 8 channels are not queries, keys and values of 2 heads; allowed: multiples of 3 times the heads",
     "model([1, 8, 4, 4], attention('a', 2))",
   ),
+  ...at(
+    "layer 'a' (attention): has distances of 2x3 pixels behind a class token, but windows of 2x4; allowed: one row of the token and all pixels, unshifted",
+    "model([1, 12, 2, 4], attention('a', 2, { relative: { behindToken: [2, 3] } }))",
+  ),
   ...at("layer 'a' (attention): a head has 257 channels; allowed: 1 to 256", "model([1, 771, 4, 4], attention('a', 1))"),
   ...at(
     "layer 'a' (attention): windows of 4x3 do not divide its input of [1,6,8,8]",

@@ -50,6 +50,8 @@ export const legal: readonly string[] = [
   'export const a: [1, 7, 4, 4] = model([1, 6, 4, 4], seq(channelShuffle(3), affine(0.5, 1), concat(sliceChannels(0, 4), seq(sliceChannels(3, 3), hardSigmoid())))).output',
   "export const a: [2, 4, 8, 4] = model([2, 12, 8, 4], seq(attention('a', 2, { window: 4, shift: [2, 0], relative: true }))).output",
   "export const a: readonly ('B')[] = model([2, 12, 8, 4], attention('a', 2, { window: 4, grid: true })).ft",
+  "export const a: 44 = model([2, 12, 8, 4], attention('a', 2, { window: 4, cosine: 4, relative: { hidden: 8, bias: true, reach: [8, 4] } })).parameters\nexport const b: 98 = model([2, 12, 8, 4], attention('a', 2, { window: 4, relative: 'reversed' })).parameters",
+  "export const a: [2, 4, 1, 7] = model([2, 12, 1, 7], attention('a', 2, { relative: { behindToken: [2, 3] } })).output\nexport const b: 36 = model([2, 12, 1, 7], attention('a', 2, { relative: { behindToken: [2, 3] } })).parameters",
   "export const a: [2, 4, 1, 33] = model([2, 4, 8, 4], seq(turnPixels(), concat(seq(sliceChannels(0, 1), affine(0), position('token')), identity), turnPixels(), position('place'), bias('b'))).output",
   "export const a: [1, 3, 5, 4] = model([1, 3, 8, 6], seq(globalResponseNorm('g'), adaptiveAvgPool('p', [5, 4]))).output",
   "export const a: [1, 20, 4, 4] = model([1, 8, 4, 4], values(value('a', 'input', conv2d('c', 8, 3)), value('b', { added: ['a', 'input'] }, conv2d('d', 4, 3)), value('e', { multiplied: ['a', 'input'] }), value('f', { joined: ['a', 'b', 'e'] }))).output",

@@ -208,24 +208,23 @@ void attend_back_table(Exec& exec, const AttentionGradient<T>& g, float* dtable)
   exec.each(g.r.plan.distances() * g.r.plan.a.heads, [=] SPILLWAY_BOTH(uint32_t i) {
     const AttentionReader<T>& r = g.r;
     const auto& a = r.plan.a;
-    const int64_t head = i % a.heads, distance = i / a.heads;
-    const int64_t rows = distance / (2 * a.window_w - 1) - a.window_h + 1, columns = distance % (2 * a.window_w - 1) - a.window_w + 1;
+    const int64_t head = i % a.heads;
     double sum = 0;
     for (int64_t n = 0; n < r.plan.images * r.plan.groups(); n++)
-      for (int64_t q = 0; q < r.plan.tokens(); q++) {
-        const int64_t h = q / a.window_w - rows, w = q % a.window_w - columns, k = h * a.window_w + w;
-        const AttentionItem of{n / r.plan.groups(), n % r.plan.groups(), head, q};
-        if (h < 0 || h >= a.window_h || w < 0 || w >= a.window_w || !r.sees(of, q, k)) continue;
-        const T *const query = r.query(of, q), *const key = r.key(of, k), *const value = r.value(of, k);
-        const T* const gradient = g.gradient(of, q);
-        float product = 0, slope = 0;
-        for (int64_t e = 0; e < r.plan.head; e++) {
-          product += float(query[e]) * float(key[e]);
-          slope += float(gradient[e]) * float(value[e]);
-        }
-        const AttentionRow row = g.row(of, q);
-        sum += double(expf(r.score(of, product, q, k) - row.most) * row.inverse * (slope - row.mean));
-      }
+      for (int64_t q = 0; q < r.plan.tokens(); q++)
+        r.plan.each_key(i / a.heads, q, [&](int64_t k) {
+          const AttentionItem of{n / r.plan.groups(), n % r.plan.groups(), head, q};
+          if (!r.sees(of, q, k)) return;
+          const T *const query = r.query(of, q), *const key = r.key(of, k), *const value = r.value(of, k);
+          const T* const gradient = g.gradient(of, q);
+          float product = 0, slope = 0;
+          for (int64_t e = 0; e < r.plan.head; e++) {
+            product += float(query[e]) * float(key[e]);
+            slope += float(gradient[e]) * float(value[e]);
+          }
+          const AttentionRow row = g.row(of, q);
+          sum += double(expf(r.score(of, product, q, k) - row.most) * row.inverse * (slope - row.mean));
+        });
     dtable[i] = float(sum);
   });
 }

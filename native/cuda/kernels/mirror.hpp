@@ -13,7 +13,7 @@ struct Kernel<OpKind::mirror> : OwnKernel {
     const float* const p = floats(c.ins[0]);
     float* const y = floats(c.outs[0]);
     exec.each(ops::elements(c.outs[0]),
-              [=] SPILLWAY_BOTH(uint32_t i) { y[i] = p[i % plan.count * plan.height * plan.width + plan.source(i / plan.count)]; });
+              [=] SPILLWAY_BOTH(uint32_t i) { y[i] = p[i % plan.count * plan.size() + plan.source(i / plan.count)]; });
   }
 };
 
@@ -25,7 +25,7 @@ struct Kernel<OpKind::mirror_bwd> : OwnKernel {
     const float* const dy = floats(c.ins[0]);
     float* const dp = floats(c.outs[0]);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
-      const int64_t size = plan.height * plan.width;
+      const int64_t size = plan.size();
       double sum = 0;
       plan.each_sign(i % size, [&](int64_t row) { sum += double(dy[row * plan.count + i / size]); });
       dp[i] = float(sum);

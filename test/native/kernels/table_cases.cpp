@@ -697,8 +697,8 @@ Family attention_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
   return family_of(r, {
     {{{{d[0], 3 * d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 3 * d[1], d[2], d[3]}, 4, true}},
-     {{OpKind::attention, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5)}, {{0, Reach::all}}, {{1, Reach::all}}, 1, true, -1},
-      {OpKind::attention_bwd, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5)}, {{0, Reach::all}, {2, Reach::all}}, {{3, Reach::all}}, 1, true, -1}},
+     {{OpKind::attention, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5), double(0)}, {{0, Reach::all}}, {{1, Reach::all}}, 1, true, -1},
+      {OpKind::attention_bwd, {double(d[1]), double(0), double(d[2]), double(d[3]), double(0), double(0), double(0), double(0), double(0.5), double(0)}, {{0, Reach::all}, {2, Reach::all}}, {{3, Reach::all}}, 1, true, -1}},
      {{0, 2, 3}}}});
 }
 const Listed attention_drawn_listed{"attention", attention_drawn, 10};
@@ -1108,11 +1108,15 @@ Family mirror_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
   return family_of(r, {
     {{{{d[1], 6, 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{d[1], 6, 1, 1}, 2, false}},
-     {{OpKind::mirror, {double(2), double(3)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
-      {OpKind::mirror_bwd, {double(2), double(3)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
+     {{OpKind::mirror, {double(2), double(3), double(0)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::mirror_bwd, {double(2), double(3), double(0)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
+     {{0, 2, 3}}},
+    {{{{d[1], 3, 5, 1}, 3, false}, {{15, d[1], 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{d[1], 3, 5, 1}, 3, false}},
+     {{OpKind::mirror, {double(2), double(3), double(1)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::mirror_bwd, {double(2), double(3), double(1)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
      {{0, 2, 3}}}});
 }
-const Listed mirror_drawn_listed{"mirror", mirror_drawn, 10};
+const Listed mirror_drawn_listed{"mirror", mirror_drawn, 20};
 
 Family rotate_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -1127,6 +1131,44 @@ Family rotate_drawn(Random& r) {
      {{0, 2, 3}}}});
 }
 const Listed rotate_drawn_listed{"rotate", rotate_drawn, 20};
+
+Family distance_scores_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{5, 2, 1, 1}, 2, false}, {{5, 1, 1, 1}, 1, false}, {{d[1], 5, 1, 1}, 2, false}, {{d[1], 1, 1, 1}, 1, false}, {{15, d[1], 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{5, 2, 1, 1}, 2, false}, {{5, 1, 1, 1}, 1, false}, {{d[1], 5, 1, 1}, 2, false}, {{d[1], 1, 1, 1}, 1, false}},
+     {{OpKind::distance_scores, {double(2), double(3), double(8), double(4), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {{4, Reach::all}}, 0, false, -1},
+      {OpKind::distance_scores_bwd, {double(2), double(3), double(8), double(4), double(0.5), double(0)}, {{4, Reach::all}, {5, Reach::all}, {0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {{6, Reach::all}, {7, Reach::all}, {8, Reach::all}, {9, Reach::all}}, 0, false, -1}},
+     {{0, 5, 6}, {1, 5, 7}, {2, 5, 8}, {3, 5, 9}}},
+    {{{{5, 2, 1, 1}, 2, false}, {{5, 1, 1, 1}, 1, false}, {{d[1], 5, 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{15, d[1], 1, 1}, 2, false}, {{5, 2, 1, 1}, 2, false}, {{5, 1, 1, 1}, 1, false}, {{d[1], 5, 1, 1}, 2, false}},
+     {{OpKind::distance_scores, {double(2), double(3), double(8), double(4), double(0.5), double(16)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {{3, Reach::all}}, 0, false, -1},
+      {OpKind::distance_scores_bwd, {double(2), double(3), double(8), double(4), double(0.5), double(16)}, {{3, Reach::all}, {4, Reach::all}, {0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {{5, Reach::all}, {6, Reach::all}, {7, Reach::all}}, 0, false, -1}},
+     {{0, 4, 5}, {1, 4, 6}, {2, 4, 7}}}});
+}
+const Listed distance_scores_drawn_listed{"distance_scores", distance_scores_drawn, 20};
+
+Family unit_heads_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{2, 1, 1, 1}, 3, false}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{2, 1, 1, 1}, 3, false}},
+     {{OpKind::unit_heads, {double(2), double(0), double(4)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::unit_heads_bwd, {double(2), double(0), double(4)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{4, Reach::same}, {5, Reach::all}}, 1, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{2, 1, 1, 1}, 1, false}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{d[0], 6 * d[1], d[2], d[3]}, 4, true}, {{2, 1, 1, 1}, 1, false}},
+     {{OpKind::unit_heads, {double(2), double(1), double(4)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, -1},
+      {OpKind::unit_heads_bwd, {double(2), double(1), double(4)}, {{0, Reach::same}, {3, Reach::same}, {1, Reach::all}}, {{4, Reach::same}, {5, Reach::all}}, 1, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}}});
+}
+const Listed unit_heads_drawn_listed{"unit_heads", unit_heads_drawn, 20};
+
+Family blank_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{2005, 1, 1, 1}, 1, false}, {{2005, 1, 1, 1}, 1, false}, {{2005, 1, 1, 1}, 1, false}, {{2005, 1, 1, 1}, 1, false}},
+     {{OpKind::blank, {double(1), double(2)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::blank, {double(1), double(2)}, {{2, Reach::all}}, {{3, Reach::all}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+const Listed blank_drawn_listed{"blank", blank_drawn, 10};
 
 }  // namespace
 }  // namespace spillway::test
