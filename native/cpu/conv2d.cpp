@@ -1,10 +1,11 @@
-// Convolution and its gradients: directly on oneDNN or, for depthwise weight gradients, on own kernels; by Winograd's algorithm; or tap by
-// tap.
+// Convolution and its gradients: directly on oneDNN or, for depthwise weight gradients, on own kernels; by Winograd's algorithm; tap by
+// tap; or, if grouped, on own kernels.
 #include <optional>
 
 #include "cpu/conv2d_winograd.hpp"
 #include "cpu/convolution.hpp"
 #include "cpu/depthwise.hpp"
+#include "cpu/grouped_weights.hpp"
 #include "cpu/laid.hpp"
 #include "cpu/live.hpp"
 #include "cpu/rectify.hpp"
@@ -30,6 +31,10 @@ struct Forward {
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::forward(g, c); }
   static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.forward(c); }
+  static grouped::Product grouped_of(const ops::Conv2d& g) { return grouped::Product(g, false); }
+  static void run_grouped(const grouped::Product& product, const KernelCall& c) {
+    product.run(c.ins[0], floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, c.outs[0], c.workspace);
+  }
 };
 
 /// Attributes begin with the convolution's own. oneDNN's rectifier would turn NaN into 0: ours runs behind it.
@@ -49,6 +54,10 @@ struct ForwardRelu : Forward {
     kernel.forward(c);
     rectify(c.outs[0], slope(c));
   }
+  static void run_grouped(const grouped::Product& product, const KernelCall& c) {
+    Forward::run_grouped(product, c);
+    rectify(c.outs[0], slope(c));
+  }
 };
 
 struct BackwardData {
@@ -64,6 +73,10 @@ struct BackwardData {
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_data(g, c); }
   static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.backward_data(c); }
+  static grouped::Product grouped_of(const ops::Conv2d& g) { return grouped::Product(g, true); }
+  static void run_grouped(const grouped::Product& product, const KernelCall& c) {
+    product.run(c.ins[0], floats(c.ins[1]), nullptr, c.outs[0], c.workspace);
+  }
 };
 
 struct BackwardWeights {
@@ -79,6 +92,11 @@ struct BackwardWeights {
   static int64_t winograd_bytes(const KernelCall& c) { return conv2d_winograd::backward_weights_bytes(tiles(c), c); }
   static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_weights(g, c); }
   static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.backward_weights(c); }
+  static grouped::WeightGradient grouped_of(const ops::Conv2d& g) { return grouped::WeightGradient(g); }
+  static void run_grouped(const grouped::WeightGradient& gradient, const KernelCall& c) {
+    gradient.run(c.ins[0], c.ins[1], floats(c.outs[0]), c.workspace);
+    if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
+  }
 };
 
 /// The weight gradient without another algorithm: of a depthwise convolution by own kernels.
@@ -209,13 +227,47 @@ class Taps {
   taps::Kernel kernel_;
 };
 
+/// Own kernels of grouped convolutions. A depthwise one has few products for each packed pixel: oneDNN reads its pixels in place, but has
+/// no fast weight gradient of windows above 3x3.
+template <class Way>
+class Grouped {
+ public:
+  static constexpr const char* name = "grouped";
+  static bool applies(const KernelCall& c) { return grouped::applies(Way::geometry(c)); }
+  static bool worthwhile(const KernelCall& c) {
+    const ops::Conv2d g = Way::geometry(c);
+    const auto& [h, w] = g.window;
+    return g.group_in() > 1 || g.group_out() > 1 || (Way::direction == Direction::backward_weights && h.kernel * w.kernel > 9);
+  }
+  explicit Grouped(const KernelCall& c)
+      : kernel_(Way::grouped_of(Way::geometry(c))),
+        bias_sums_(Way::direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0) {}
+  int64_t workspace_bytes() const { return std::max(kernel_.workspace_bytes(), bias_sums_); }
+  void run(const KernelCall& c) const {
+    if (is_empty<Way>(c)) return;
+    Way::run_grouped(kernel_, c);
+    clear_results<Way>(c);
+  }
+
+ private:
+  decltype(Way::grouped_of(std::declval<const ops::Conv2d&>())) kernel_;
+  int64_t bias_sums_;
+};
+
+/// Holds a number whose way this build does not have.
+struct Missing : PlainKernel {
+  static bool applies(const KernelCall&) { return false; }
+  static bool worthwhile(const KernelCall&) { return false; }
+  static void run(const KernelCall&) {}
+};
+
 /// The ways by their numbers. Taps are products of oneDNN's.
 template <class Way>
 constexpr KernelEntry ways() {
 #ifdef SPILLWAY_WITHOUT_ONEDNN
-  return entry<Direct<Way>, Winograd<Way>>();
+  return entry<Direct<Way>, Winograd<Way>, Missing, Grouped<Way>>();
 #else
-  return entry<Direct<Way>, Winograd<Way>, Taps<Way>>();
+  return entry<Direct<Way>, Winograd<Way>, Taps<Way>, Grouped<Way>>();
 #endif
 }
 

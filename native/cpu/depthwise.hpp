@@ -68,10 +68,16 @@ void add_rows(const float* dy, const float* const* x, int64_t pixels, float* sum
     for (int k = 0; k < K; k++) store_block(sums + (r * K + k) * block_width, total[r][k]);
 }
 
+/// Sums in registers; a block takes two of the narrower ones.
+#ifdef __AVX512F__
+constexpr int most_sums = 25;
+#else
+constexpr int most_sums = 7;
+#endif
 /// All rows of the windows, as many at a time as have their sums in registers.
 template <int K, int S>
 void add_windows(const float* dy, const float* const* x, int64_t pixels, float* sums) {
-  constexpr int rows = 25 / K, rest = K % rows;
+  constexpr int rows = most_sums / K, rest = K % rows;
   for (int r = 0; r + rows <= K; r += rows) add_rows<rows, K, S>(dy, x + r, pixels, sums + r * K * block_width);
   if constexpr (rest > 0) add_rows<rest, K, S>(dy, x + K - rest, pixels, sums + (K - rest) * K * block_width);
 }

@@ -257,16 +257,22 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
 ]
 WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.throws(act, says)))
 
-test('a device describes the ways of a call: Winograd for 3x3 windows, taps for dilated ones, between many channels', () => {
-  const ways = (channels: number, k: number, [stride, dilation]: readonly [number, number] = [1, 1]): readonly string[] => {
+test('a device describes the ways of a call: Winograd for 3x3 windows, taps for dilated ones, between many channels; own ones for groups', () => {
+  const ways = (
+    channels: number,
+    k: number,
+    [stride, dilation]: readonly [number, number] = [1, 1],
+    groups = 1,
+    kind = 'conv2d',
+  ): readonly string[] => {
     const reach = dilation * (k - 1) + 1
     const pad = (reach - 1) / 2
     const size = Math.floor((16 + 2 * pad - reach) / stride) + 1
-    const attrs = [stride, stride, pad, pad, pad, pad, dilation, dilation, 1]
+    const attrs = [stride, stride, pad, pad, pad, pad, dilation, dilation, groups]
     const [x, y] = [16, size].map((n) => ({ dims: [1, channels, n, n] }))
-    return native
-      .ways({ device: 'cpu', kind: 'conv2d', attrs, ins: [x!, { dims: [channels, channels, k, k] }], outs: [y!] })
-      .map((w) => `${w.way} ${w.name}`)
+    const w = { dims: [channels, channels / groups, k, k] }
+    const [ins, outs] = kind === 'conv2d' ? [[x!, w], [y!]] : [[x!, y!], [w]]
+    return native.ways({ device: 'cpu', kind, attrs, ins, outs }).map((w) => `${w.way} ${w.name}`)
   }
   assert.equal(ways(64, 3), ['0 direct', '1 winograd'])
   assert.equal(ways(64, 3, [2, 1]), ['0 direct'])
@@ -275,6 +281,10 @@ test('a device describes the ways of a call: Winograd for 3x3 windows, taps for 
   assert.equal(ways(64, 1, [1, 2]), ['0 direct'])
   assert.equal(ways(8, 3), ['0 direct'])
   assert.equal(ways(8, 3, [1, 2]), ['0 direct'])
+  assert.equal(ways(48, 3, [2, 1], 2), ['0 direct', '3 grouped'])
+  assert.equal(ways(48, 5, [1, 1], 48), ['0 direct'])
+  assert.equal(ways(48, 3, [1, 1], 48, 'conv2d_bwd_weights'), ['0 direct'])
+  assert.equal(ways(48, 5, [1, 1], 48, 'conv2d_bwd_weights'), ['0 direct', '3 grouped'])
 })
 
 test('devices report the properties that staging declares', () => {

@@ -35,7 +35,7 @@ inline Operand laid_out(const Array& a) { return {a, 4, true, false, Reach::all,
 inline Operand labelled(const Array& a) { return {a, 4, true, true, Reach::same}; }
 
 /// Ways of the cpu device's convolutions.
-constexpr uint32_t DIRECT = 0, WINOGRAD = 1, TAPS = 2;
+constexpr uint32_t DIRECT = 0, WINOGRAD = 1, TAPS = 2, GROUPED = 3;
 
 struct WindowShape {
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0}, dilation[2] = {1, 1};
@@ -262,7 +262,7 @@ inline std::string name_of(const Call& call) {
   for (size_t i = 0; i < call.operands(); i++) s += (i == call.ins.size() ? " -> " : " ") + text(call.operand(i).value.dims);
   s += " attrs";
   for (const double a : call.attrs) s += " " + std::to_string(a).substr(0, 6);
-  if (call.way > 0) s += call.way == WINOGRAD ? " by winograd" : " by taps";
+  if (call.way > 0) s += call.way == WINOGRAD ? " by winograd" : call.way == TAPS ? " by taps" : " by groups";
   return s;
 }
 

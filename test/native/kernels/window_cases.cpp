@@ -93,6 +93,20 @@ Family tapped_conv2d_family(Random& r) {
 const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
 #endif
 
+/// Channels of a group that share a vector, fill some or end in the middle of one; rows and columns of windows alike, and not.
+Family grouped_conv2d_family(Random& r) {
+  const int64_t in = r.pick<int64_t>({1, 2, 3, 4, 8, 16, 24, 40}), out = r.chance(0.6) ? in : r.between(1, 70), groups = r.between(2, 9);
+  Conv2dCase c{random_window(r, 7, true), {}, {}, r.between(1, 3), in * groups, out * groups, groups, r.chance(0.5)};
+  if (r.chance(0.5)) c.window = {{3, 3}, {c.window.stride[0], c.window.stride[0]}};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.pad[axis] = r.between(0, reach(c.window, axis) - 1);
+    c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, reach(c.window, axis) - 1);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  return by(GROUPED, conv2d_calls(c, r));
+}
+const Listed grouped_listed{"conv2d by groups", grouped_conv2d_family, 80, MANY};
+
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
 Family winograd_conv2d_calls(Conv2dCase c, Random& r) {
   for (int axis = 0; axis < 2; axis++) {
