@@ -367,15 +367,25 @@ const withSlowLink = (m: Machine): Machine => {
   }
 }
 
+const withoutDisk = (m: Machine): Machine => {
+  const { beyond: _, ...link } = m.link
+  return { ...m, link }
+}
+
 /**
- * Returns a second machine to plan for if host memory is too small: its link is the disk's, or a slow one, so planners move less. The search of
- * `auto` knows the limits of memory. It needs the slow link only if it found no plan, because its seeds move much.
+ * Returns further machines to plan for if host memory is too small, until a plan keeps the limits. On the first one the link is the disk's, or a slow
+ * one, so planners move less. The second one has no disk. The search of `auto` knows the limits of memory. It needs these machines only if it found
+ * no plan, because its seeds move much.
  */
 const linkVariants = (state: Search, { strategy, method }: CompileOptions): readonly Machine[] => {
-  const { hostBytes, tierBytes } = state.best?.plan ?? { tierBytes: 0 }
-  const isTooSmall = state.lack !== null || tierBytes > (hostBytes ?? Infinity)
-  const knowsLimits = strategy === 'auto' && !method && state.best !== null
-  return isTooSmall && !knowsLimits ? [withSlowLink(state.machine)] : []
+  const { machine, best, lack } = state
+  const { hostBytes, tierBytes } = best?.plan ?? { tierBytes: 0 }
+  const isTooSmall = lack !== null || tierBytes > (hostBytes ?? Infinity)
+  const knowsLimits = strategy === 'auto' && !method && best !== null
+  if (!isTooSmall || knowsLimits) return []
+  return machine.link.beyond && machine.link.bytes !== undefined
+    ? [withSlowLink(machine), withoutDisk(machine)]
+    : [withSlowLink(machine)]
 }
 
 /** Returns the plan of one candidate, or the reason why it does not fit. */
@@ -524,7 +534,11 @@ const searched = (graph: Graph, o: CompileOptions): Either<Refusal, UnpagedPlan>
     state.machine = machine
     const ran = runs()
     if (isLeft(ran)) return left(known(ran.left))
-    for (state.machine of linkVariants(state, o)) runs()
+    for (const [k, variant] of linkVariants(state, o).entries()) {
+      if (k > 0 && state.best) break
+      state.machine = variant
+      runs()
+    }
     if (state.isEnough) break
   }
   // Finer tiles have more calls and need less memory, but move as many bytes.
