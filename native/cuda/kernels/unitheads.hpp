@@ -36,7 +36,7 @@ struct Kernel<OpKind::unit_heads> : OwnKernel {
       T* const to = y.at(of.pixel(i)) + of.first(i);
       const double scale = of.part(i) == 0 ? of.plan.scale(double(p[of.head(i)])) : 1;
       const double factor = of.part(i) == 2 ? 1 : of.plan.inverse(from) * scale;
-      for (int64_t e = 0; e < of.plan.head; e++) to[e] = T(float(double(float(from[e])) * factor));
+      for (int64_t e = 0; e < of.plan.head; e++) to[e] = float(double(float(from[e])) * factor);
     });
   }
 };
@@ -75,7 +75,7 @@ struct Kernel<OpKind::unit_heads_bwd> : OwnKernel {
       const double scale = of.part(i) == 0 ? of.plan.scale(double(p[of.head(i)])) : 1;
       const double inverse = is_value ? 1 : of.plan.inverse(own), along = is_value ? 0 : of.product(own, back, inverse);
       for (int64_t e = 0; e < of.plan.head; e++)
-        to[e] = T(float(scale * inverse * (double(float(back[e])) - double(float(own[e])) * inverse * along)));
+        to[e] = float(scale * inverse * (double(float(back[e])) - double(float(own[e])) * inverse * along));
     });
   }
 };

@@ -1,5 +1,5 @@
-// Random cases of attention in windows, grids and shifted windows, with and without a table, of attention to another value, and of
-// exchanged pixels and channels.
+// Random cases of attention in windows, grids and shifted windows, with a class token, with and without a table, of attention to another
+// value, and of exchanged pixels and channels.
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
@@ -7,15 +7,25 @@ namespace {
 
 Family attention_family(Random& r) {
   Family f;
-  const int64_t heads = r.between(1, 3), head = r.pick<int64_t>({1, 3, 8, 17, 33}), biased = r.between(0, 1), grid = r.between(0, 1);
-  const int64_t height = r.between(1, 5), width = r.between(1, 5), down = r.between(1, 2), across = r.between(1, 2);
-  const bool shifted = grid == 0 && r.between(0, 1) == 1;
+  const int64_t heads = r.between(1, 3), head = r.pick<int64_t>({1, 3, 8, 17, 33}), biased = r.between(0, 1);
+  const bool has_token = r.chance(0.3);
+  const int64_t grid = has_token ? 0 : r.between(0, 1), rows = r.between(1, has_token ? 3 : 5), columns = r.between(1, has_token ? 3 : 5);
+  const int64_t height = has_token ? 1 : rows, width = has_token ? 1 + rows * columns : columns, down = r.between(1, 2),
+                across = r.between(1, 2);
+  const bool shifted = !has_token && grid == 0 && r.between(0, 1) == 1;
   const int64_t shift_h = shifted ? r.between(0, height - 1) : 0, shift_w = shifted ? r.between(0, width - 1) : 0;
-  const std::vector<double> attrs{
-      double(heads),  double(r.between(0, 1)),    double(height), double(width), double(grid), double(shift_h), double(shift_w),
-      double(biased), 1 / std::sqrt(double(head))};
+  const std::vector<double> attrs{double(heads),
+                                  double(r.between(0, 1)),
+                                  double(height),
+                                  double(width),
+                                  double(grid),
+                                  double(shift_h),
+                                  double(shift_w),
+                                  double(biased),
+                                  1 / std::sqrt(double(head)),
+                                  double(has_token ? columns : 0)};
   const Dims in{r.between(1, 3), 3 * heads * head, down * height, across * width}, out{in[0], heads * head, in[2], in[3]};
-  const Dims of_table{(2 * height - 1) * (2 * width - 1), heads, 1, 1};
+  const Dims of_table{(2 * rows - 1) * (2 * columns - 1) + (has_token ? 3 : 0), heads, 1, 1};
   const Array x = r.normal(in), dy = r.normal(out), table = r.normal(of_table);
   Call forward{OpKind::attention, attrs, {tensor(x, Reach::all)}, {tensor(Array(out), Reach::all)}, 1, {}, true};
   Call back{OpKind::attention_bwd, attrs, {tensor(x, Reach::all), tensor(dy, Reach::all)}, {tensor(Array(in), Reach::all)}, 1, {}, true};

@@ -53,7 +53,11 @@ inline double error_of(const Array& got, const Array& expected, const std::vecto
 
 inline double worst(const std::vector<Array>& a, const std::vector<Array>& b, const std::vector<double>& sizes = {}) {
   double most = a.size() == b.size() && !a.empty() ? 0 : HUGE_VAL;
-  for (size_t i = 0; i < a.size(); i++) most = std::max(most, error_of(a[i], b[i], sizes, i));
+  for (size_t i = 0; i < a.size(); i++) {
+    const double error = error_of(a[i], b[i], sizes, i);
+    // A maximum ignores NaN.
+    most = std::isnan(error) ? HUGE_VAL : std::max(most, error);
+  }
   return most;
 }
 
