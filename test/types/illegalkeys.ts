@@ -41,7 +41,7 @@ const layerNorm = keysOf('layerNorm', 'eps bias', (o) => `layerNorm('n', { ${o} 
 const rmsNorm = keysOf('rmsNorm', 'eps', (o) => `rmsNorm('n', { ${o} })`)
 const layerScale = keysOf('layerScale', 'shape groups', (o) => `layerScale('n', 1, { ${o} })`)
 const rotary = keysOf('rotary', 'skip columns step first base', (o) => `rotary(8, { ${o} })`)
-const bias = keysOf('bias', 'shared', (o) => `bias('n', { ${o} })`)
+const bias = keysOf('bias', 'shared without', (o) => `bias('n', { ${o} })`)
 const prelu = keysOf('prelu', 'shared start', (o) => `prelu('p', { ${o} })`)
 const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
 const pixelLinear = keysOf('pixelLinear', WEIGHTED, (o) => `pixelLinear('l', 2, { ${o} })`)
