@@ -12,7 +12,7 @@ import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { showSize } from '../report/format'
 import { tryLoadPlans } from '../stage/planfile'
-import type { Subject } from '../stage/largest'
+import { smallerOf, type Subject } from '../stage/largest'
 import { type Named, prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
 import type { StageAsked } from '../stage/stageoptions'
 import { describePlans, machineOptionsIn, type Staged } from '../stage/staged'
@@ -170,12 +170,12 @@ const flagsFor = (name: string, value: unknown): readonly string[] => {
 const sizeFlag = (name: string, bytes: number | undefined): readonly string[] =>
   flagsFor(name, bytes === undefined ? undefined : showSize(bytes).replaceAll(' ', ''))
 
-/** Adds the command that answers a refused training step. */
+/** Adds a smaller batch and image that fit to the refusal of a training step, and the command that finds the largest ones. */
 const withSizes =
-  (text: string, o: StagingOptions, { named }: NamedStep) =>
+  (text: string, o: StagingOptions, step: NamedStep, prepared: Prepared) =>
   (e: SpillwayError): SpillwayError => {
-    const { mode = 'train', image, batch, hostMemory } = o
-    if (e.tag !== 'BudgetInfeasible' || e.reason !== undefined || mode !== 'train' || named.model.kind !== 'model') return e
+    const { mode = 'train', image, batch, hostMemory, strategy = 'auto' } = o
+    if (e.tag !== 'BudgetInfeasible' || e.reason !== undefined || mode !== 'train' || step.named.model.kind !== 'model') return e
     const flags = [
       ...flagsFor('image', image?.join('x')),
       ...flagsFor('batch', batch),
@@ -183,7 +183,12 @@ const withSizes =
       ...sizeFlag('hostMemory', hostMemory),
       ...sizeFlag('in', e.budgetBytes),
     ]
-    return { ...e, sizesBy: ['spillway fits', quoted(text), ...flags].join(' ') }
+    const smaller = strategy === 'auto' ? smallerOf(subjectOf(text, o, step, prepared), e.budgetBytes) : {}
+    const sizes = [
+      ...flagsFor('batch', smaller.batch?.[0]),
+      ...flagsFor('image', smaller.image && [...new Set(smaller.image.slice(2))].join('x')),
+    ]
+    return { ...e, ...(sizes.length > 0 ? { sizes } : {}), sizesBy: ['spillway fits', quoted(text), ...flags].join(' ') }
   }
 
 export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NOTHING): Either<SpillwayError, StagedModel> => {
@@ -206,7 +211,7 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
                 resumes,
               }),
             ),
-            E.mapLeft(withSizes(modelText, o, step)),
+            E.mapLeft(withSizes(modelText, o, step, step.prepared)),
           ),
         ),
       )

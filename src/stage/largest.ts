@@ -372,6 +372,17 @@ class Search {
     return high
   }
 
+  /** A size below a refused one that fits: up to four times as large as in-core, if one question finds a plan, else in-core. */
+  smaller(strategy: string): Shape | undefined {
+    const { own, grows, grown, shape } = this.sizes
+    const { at } = this.inCore()
+    if (at === 0 || at >= own) return undefined
+    const larger = Math.min(own - 1, Math.floor(grown(UP_TO * grows(at))))
+    const graph = this.graph(larger)
+    const isPlanned = E.isRight(graph) && fitsIn(graph.right, this.subject, { strategy, budgetBytes: this.budgetBytes })
+    return shape(larger > at && isPlanned ? larger : at)
+  }
+
   /** If no size fits, the planner refuses the smallest, and names its smallest budget. */
   largest(o: Omit<Asked, 'budgetBytes'>): Either<SpillwayError, Largest> {
     const edge = this.edge(o)
@@ -398,6 +409,15 @@ export const largestOf = (
   const search = new Search(subject, growing, budgetBytes)
   return (o) => whilePlanning(() => search.largest(o))
 }
+
+/** A smaller batch and a smaller image of a refused step that fit, as far as they are found in seconds. */
+export const smallerOf = (subject: Subject, budgetBytes: number): Partial<Record<Growing, Shape>> =>
+  Object.fromEntries(
+    GROWING.flatMap((growing) => {
+      const shape = whilePlanning(() => E.right(new Search(subject, growing, budgetBytes).smaller('auto')))
+      return E.isRight(shape) && shape.right ? [[growing, shape.right]] : []
+    }),
+  )
 
 // ---------------------------------------------------------------- for scripts
 

@@ -59,7 +59,9 @@ export type PlanError =
       readonly call?: { readonly layer: string; readonly kind: string }
       /** The largest values on the device during that call, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
-      /** The command that finds the batch and the image that fit. */
+      /** Changes of the size that fit, as flags. */
+      readonly sizes?: readonly string[]
+      /** The command that finds the largest batch and image that fit. */
       readonly sizesBy?: string
     }
   | {
@@ -140,8 +142,9 @@ const atThePeak = ({ call, inTheWay }: BudgetRefusal): string => {
   return call ? `; then ${at(call.layer, call.kind)} needs most: ${sizes}` : `; largest at the peak: ${sizes}`
 }
 
-const sizesText = ({ sizesBy }: BudgetRefusal): string =>
-  sizesBy === undefined ? '' : `; '${sizesBy}' finds the largest batch and image that fit`
+const sizesText = ({ sizes = [], sizesBy }: BudgetRefusal): string =>
+  (sizes.length === 0 ? '' : `; ${sizes.join(' or ')} fits`) +
+  (sizesBy === undefined ? '' : `; '${sizesBy}' finds the largest batch and image that fit`)
 
 const ADD_A_TIER = '; raise --budget, or swap: add --spill DIR for a disk, or --host-memory SIZE for more RAM beside the budget'
 

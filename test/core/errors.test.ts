@@ -25,9 +25,10 @@ const cases: readonly (readonly [StageError, string])[] = [
       smallestBytes: 2 ** 22,
       call: { layer: 'conv1', kind: 'conv2d_bwd_weights' },
       inTheWay: [{ label: 'conv1', bytes: 2 ** 21 }],
+      sizes: ['--batch 4', '--image 48'],
       sizesBy: 'spillway fits net.ts --in 1MiB',
     },
-    "no plan of strategy 'auto' fits 1.00 MiB: the smallest budget that works is 4.00 MiB (4194304 bytes); then layer 'conv1' (conv2d_bwd_weights) needs most: conv1 2.00 MiB; 'spillway fits net.ts --in 1MiB' finds the largest batch and image that fit",
+    "no plan of strategy 'auto' fits 1.00 MiB: the smallest budget that works is 4.00 MiB (4194304 bytes); then layer 'conv1' (conv2d_bwd_weights) needs most: conv1 2.00 MiB; --batch 4 or --image 48 fits; 'spillway fits net.ts --in 1MiB' finds the largest batch and image that fit",
   ],
   [
     { tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 0, smallestBytes: 2 ** 21, inTheWay: [] },

@@ -64,6 +64,7 @@ interface Refusal {
   readonly tag: string
   readonly message: string
   readonly smallestBytes: number
+  readonly sizes?: readonly string[]
 }
 const refusalOf = (a: Answer): Refusal => objectOf<{ readonly error: Refusal }>(a).error
 interface PlanAnswer {
@@ -221,6 +222,19 @@ test('a budget that cannot work: exit 3, the smallest that can; that one works, 
   const works = await spillway(...small, '--budget', String(error.smallestBytes))
   assert.is(works.code, 0, works.err)
   assert.is((await spillway(...small, '--budget', String(error.smallestBytes - 2 * 1024 ** 2))).code, 3)
+})
+
+test('a refused step names a batch and an image that fit', async () => {
+  const without = ['plan', 'resnet20-cifar', '--machine', 'cpu', '--algorithms', 'fixed', '--budget', '40MiB', '--json']
+  const error = refusalOf(await spillway(...without, '--batch', '512'))
+  assert.is(error.sizes?.length, 2, error.message)
+  for (const size of error.sizes ?? []) {
+    assert.match(size, /^--(batch|image) \d+$/)
+    const [flag, value] = size.split(' ')
+    const smaller = await spillway(...without, flag!, value!, ...(flag === '--batch' ? [] : ['--batch', '512']))
+    assert.is(smaller.code, 0, `${size}: ${smaller.err}`)
+  }
+  assert.match(error.message, `${error.sizes?.join(' or ')} fits; 'spillway fits resnet20-cifar --batch 512`)
 })
 
 const wrongCalls: readonly (readonly [what: string, args: readonly string[], words: RegExp])[] = [
