@@ -195,17 +195,16 @@ class Search {
   /** The least memory of the offered candidates. A large candidate is laid out only if its bound is below the least so far, and is then dropped. */
   get least(): Smallest | null {
     this.large.sort((a, b) => b.atLeast!.pages - a.atLeast!.pages)
-    for (
-      let next = this.large.at(-1);
-      next && next.atLeast!.pages < (this.smallest?.least ?? Infinity);
-      next = this.large.at(-1)
-    ) {
-      this.large.pop()
-      if (next.least >= (this.smallest?.least ?? Infinity)) continue
-      const tight = tightOf(next)
-      this.smallest = { least: next.least, tight: () => tight }
-    }
+    while ((this.large.at(-1)?.atLeast?.pages ?? Infinity) < (this.smallest?.least ?? Infinity)) this.layOutLast()
     return this.smallest
+  }
+
+  /** In its own frame, so that nothing holds the layout while the next one is made: each takes up to 1 GiB. */
+  private layOutLast(): void {
+    const next = this.large.pop()!
+    if (next.least >= (this.smallest?.least ?? Infinity)) return
+    const tight = tightOf(next)
+    this.smallest = { least: next.least, tight: () => tight }
   }
 
   /** The refusal of a search without a plan. */
@@ -231,6 +230,9 @@ class Search {
       return Infinity
     }
     if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, machine: this.machine, plan, seconds }
+    // With a plan, the smallest budget is not needed: the layouts behind it can be freed.
+    this.smallest = null
+    this.large.length = 0
     return seconds
   }
 
@@ -312,8 +314,15 @@ class Search {
   }
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
-    for (let next = refined.next(Infinity); !next.done; )
-      next = refined.next(this.boundIfExcluded(next.value) === undefined ? this.consider(next.value, strategy) : Infinity)
+    for (let seconds: number | undefined = Infinity; seconds !== undefined; )
+      seconds = this.answerNext(refined, seconds, strategy)
+  }
+
+  /** Returns the seconds of the next candidate; undefined at the end. In its own frame, so that nothing holds the layout while the next is made. */
+  private answerNext(refined: Iterator<Candidate, unknown, number>, before: number, strategy: string): number | undefined {
+    const { done, value } = refined.next(before)
+    if (done) return undefined
+    return this.boundIfExcluded(value) === undefined ? this.consider(value, strategy) : Infinity
   }
 
   /** True if the best plan waits long enough to be worth a search. */

@@ -87,21 +87,28 @@ class Search {
 
   /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
   private fitting(): LaidOut | null {
-    const { model, pages } = this
     for (let k = 0; k <= this.repairs; k++) {
-      const made = this.layOut()
-      if (!made || made.candidate.least <= pages) return made
-      const { candidate, loopOf } = made
-      const { alike, calls } = candidate.layout
-      const full = new Set(mapped(overfullCalls(alike, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
-      const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
-      calibrate(model, candidate.layout, loopOf)
-      if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
-      for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
-      model.settle(this.p.atoms - 1)
-      this.anneal(REPAIRING, HOT / 8)
+      const made = this.fittingOrRepaired()
+      if (made !== undefined) return made
     }
     return null
+  }
+
+  /** Returns undefined after a repair. In its own frame, so that nothing holds the layout while the next one is made. */
+  private fittingOrRepaired(): LaidOut | null | undefined {
+    const { model, pages } = this
+    const made = this.layOut()
+    if (!made || made.candidate.least <= pages) return made
+    const { candidate, loopOf } = made
+    const { alike, calls } = candidate.layout
+    const full = new Set(mapped(overfullCalls(alike, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
+    const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
+    calibrate(model, candidate.layout, loopOf)
+    if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
+    for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
+    model.settle(this.p.atoms - 1)
+    this.anneal(REPAIRING, HOT / 8)
+    return undefined
   }
 
   /** Simulates the current decisions, and corrects the model. A plan that needs too much of the lower tier is annealed for less of it. */
