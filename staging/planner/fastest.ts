@@ -199,7 +199,7 @@ class Search {
     return this.smallest
   }
 
-  /** In its own frame, so that nothing holds the layout while the next one is made: each takes up to 1 GiB. */
+  /** In its own frame, so that nothing holds the layout while the next one is made: that of a million calls takes half a GiB. */
   private layOutLast(): void {
     const next = this.large.pop()!
     if (next.least >= (this.smallest?.least ?? Infinity)) return
