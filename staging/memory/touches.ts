@@ -53,11 +53,11 @@ export type Parts = 'usual' | 'fine'
 
 /** The least pages of a band that move together. Two are large enough for a link and small enough to follow a band of tiles. */
 export const PART_PAGES: Readonly<Record<Parts, number>> = { usual: 2, fine: 1 }
-/** The most parts of a value, and below of the small values. Without a limit, the time of planning would grow with the bytes of the values. */
+/** The most parts of a value, and of the small values. Without a limit, the time of planning would grow with the bytes of the values. */
 const MOST_PARTS = 1024
-/** If every page counts, a part is at most this share of a tile's touched pages, for any number of parts. */
-const BAND_SHARE = 1 / 8
 const MOST_SMALL = 4096
+/** A part is at most this share of the pages that a tile touches, for any number of parts: the device holds the whole parts of a tile. */
+const BAND_SHARE = 1 / 8
 
 /** Bytes [lo, hi) of a cell from the first to the last element of a view. */
 export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
@@ -200,8 +200,6 @@ const bandPages = (graph: Graph, calls: readonly Call[], at: Placement, tiled: U
   return new Map(mapped([...byLoop], ([s, loops]) => [s, pagesFor(Math.min(...loops.values()))]))
 }
 
-const NO_BANDS: ReadonlyMap<number, number> = new Map()
-
 const partsOf = (at: Placement, tiled: Uint8Array, bands: ReadonlyMap<number, number>, cut: Parts): readonly Starts[] =>
   mapped(at.storages, (s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
@@ -228,7 +226,7 @@ export const touches = (
   cut: Parts = 'usual',
 ): readonly AlikeParts[] => {
   const tiled = tiledStorages(segments, calls, at)
-  const parts = partsOf(at, tiled, cut === 'fine' ? bandPages(graph, calls, at, tiled) : NO_BANDS, cut)
+  const parts = partsOf(at, tiled, bandPages(graph, calls, at, tiled), cut)
   const histories = mapped(parts, (starts) => new Histories(starts, rule))
   /** A touch from call `first` to call `last`: a call that runs beside others lasts until it is joined. */
   const touch = (

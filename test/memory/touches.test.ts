@@ -220,6 +220,22 @@ test('with fine parts, each page of a small band is a part, and a tile holds few
   assert.is(heldBy('usual').most, 4)
 })
 
+test('a tile of a large value holds little more than it touches', () => {
+  // Each value has 16 GiB, and a band of 16 rows 16 MiB.
+  const s = new Sketch([1, 1, 16384, 16384])
+  const g = trained(s, s.conv(s.conv(s.image, 'a', 16, 1), 'b', 16, 1))
+  const ops = forwardOps(g).map((o) => o.id)
+  const segments = segmentsOf(g, [
+    { ops: ops.slice(0, 1), grid: grid(1, 1024, 1) },
+    { ops: ops.slice(1), grid: grid(1, 1024, 1) },
+  ])
+  const { of, calls } = laidOut(g, segments)
+  const first = calls.findIndex((c) => c.segment === 0)
+  const held = of('a').reduce((n, p) => n + (p.stays.some((v) => v.first <= first && first <= v.last) ? p.to - p.from : 0), 0)
+  assert.is(bytesOf(held), 16 * 2 ** 20)
+  assert.is(of('a').length, 4096)
+})
+
 test('a stay is exact: no call of its segment outside it touches the part, its ends do', () => {
   const s = new Sketch([2, 4, 200, 160])
   const x = s.conv(s.image, 'a', 64)
