@@ -6,6 +6,7 @@ import { isRight } from 'fp-ts/Either'
 import { mapped } from '../core/mapped'
 import type { OpId, ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
+import type { Step } from '../plan/plan'
 import { sliceRun } from '../tile/slices'
 import { bytesOf } from '../core/bytes'
 import { PART_PAGES } from '../memory/touches'
@@ -52,33 +53,67 @@ export interface LoopTotals extends Peak {
   readonly keeps: ReadonlySet<ValueId>
 }
 
+/** What each further band of rows adds, for rows that two bands both touch. */
+export interface Halo {
+  /** Infinity if rows cannot be separated. */
+  readonly seconds: number
+  /** The most bytes of these rows at one op. */
+  readonly bytes: number
+}
+
 /** Halos are measured on this number of bands. */
 const FEW_BANDS = 4
+const NO_ROWS: Halo = { seconds: Infinity, bytes: 0 }
 
-const halos = new WeakMap<LoopTotals, number>()
+const halos = new WeakMap<LoopTotals, Halo>()
 
 /**
- * Seconds of each further band of rows, for rows that two bands both compute. Infinity if rows cannot be separated.
- * Worked example, two convolutions of 3 x 3 in one loop: the first computes two rows twice at each border.
+ * The halo of a loop.
+ * Worked example, two convolutions of 3 x 3 in one loop: the first computes two rows twice at each border, and reads four.
  */
-export const haloSeconds = (p: Problem, r: LoopTotals, expands: boolean): number => {
+export const haloOf = (p: Problem, r: LoopTotals, expands: boolean): Halo => {
   const there = halos.get(r)
-  if (there !== undefined) return there
+  if (there) return there
   const sliced = sliceRun(p.graph, r.ops, { B: 1, H: FEW_BANDS, W: 1 }, r.keeps, expands)
-  let seconds = Infinity
-  if (isRight(sliced)) {
-    seconds = 0
-    for (const { op, slices } of sliced.right.body) {
-      const { anchor } = opDef(p.graph.ops[op]!.kind)
-      const rows = slices?.[anchor === 'out' ? p.ins[op]!.length : anchor]?.H
-      if (!rows || rows.length < FEW_BANDS) continue
+  const halo = isRight(sliced) ? sharedRows(p, sliced.right.body) : NO_ROWS
+  halos.set(r, halo)
+  return halo
+}
+
+const sharedRows = (p: Problem, body: readonly Step[]): Halo => {
+  let seconds = 0
+  const last = new Map<ValueId, number>()
+  /** By op and value: the bytes beyond an even share. */
+  const shared = mapped(body, ({ op, slices }, k) => {
+    const { anchor } = opDef(p.graph.ops[op]!.kind)
+    const values = [...p.ins[op]!, ...p.outs[op]!]
+    const rows = slices?.[anchor === 'out' ? p.ins[op]!.length : anchor]?.H
+    if (rows && rows.length === FEW_BANDS) {
       const extent = Math.max(...rows.map(([, to]) => to))
       const computed = rows.reduce((n, [from, to]) => n + to - from, 0)
       seconds += (p.seconds[op]! * Math.max(0, computed / extent - 1)) / (FEW_BANDS - 1)
     }
-  }
-  halos.set(r, seconds)
-  return seconds
+    return mapped(values, (value, i) => {
+      const ranges = slices?.[i]?.H
+      if (!ranges || ranges.length < FEW_BANDS || p.crosses[value] === 0) return { value, bytes: 0 }
+      last.set(value, k)
+      const extent = Math.max(...ranges.map(([, to]) => to))
+      const most = Math.max(...ranges.map(([from, to]) => to - from))
+      return { value, bytes: p.bytes[value]! * Math.max(0, most / extent - 1 / FEW_BANDS) }
+    })
+  })
+  // Values of the loop itself end in their tile. Rows of inputs stay for the next tile.
+  const own = new Set(body.flatMap(({ op }) => p.outs[op]!))
+  const held = new Map<ValueId, number>()
+  let most = 0
+  shared.forEach((values, k) => {
+    for (const { value, bytes } of values) held.set(value, Math.max(bytes, held.get(value) ?? 0))
+    let now = 0
+    for (const bytes of held.values()) now += bytes
+    most = Math.max(most, now)
+    for (const { value } of values) if (own.has(value) && last.get(value) === k) held.delete(value)
+  })
+  return { seconds, bytes: most }
 }
 
 export class Body {

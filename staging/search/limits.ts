@@ -26,8 +26,7 @@ export const PREFETCH_RESERVE = 0.06
 /** The first temperature, in mean seconds of an op. The last one is lower by the other factor. */
 export const HOT = 0.7
 export const COOLS = 100
-/** Tiles that do not fit shrink by this factor. A plan is repaired at most this number of times. */
-export const SMALLER = 0.7
+/** A plan that does not fit is repaired at most this number of times. */
 export const REPAIRS = 3
 /** No search for less than this gain over the compute. The full effort starts at the inverse of the other number. */
 export const NOTHING_TO_GAIN = 0.01

@@ -4,7 +4,7 @@
 // Worked example: a loop computes for 4 ms and needs 100 MiB from the host at 12 GiB/s. It takes 8 ms, less the time of prefetching.
 import type { ValueId } from '../graph/graph'
 import { hasTier, lastLink } from '../graph/machine'
-import { Bodies, type Body, haloSeconds, PART, type LoopTotals } from './bodies'
+import { Bodies, type Body, haloOf, PART, type LoopTotals } from './bodies'
 import type { Decisions } from './decisions'
 import { Lane, Places } from './lanes'
 import { FULL, LACK, WASTE } from './limits'
@@ -251,6 +251,11 @@ export class Model {
     for (const i of this.heads) if (this.loops[i]!.homes.some((h) => values.includes(h.value))) this.setHomes(i)
   }
 
+  /** The calls of a layout, without those of small ops between loops. */
+  get calls(): number {
+    return this.heads.reduce((n, i) => n + this.tiles[i]! * this.running[i]!.calls, 0)
+  }
+
   /** A copy of the current decisions. */
   get decisions(): Decisions {
     const { bits, tileBytes, reserves, away, p } = this
@@ -359,11 +364,11 @@ export class Model {
     const { bytes } = r
     const wanted = isTiled && bytes > this.tileBytes[i]! ? Math.ceil(bytes / this.tileBytes[i]!) : 1
     let tiles = Math.min(wanted, most.B)
-    let halo = 0
+    let [haloSeconds, haloBytes] = [0, 0]
     if (wanted > most.B) {
-      const seconds = haloSeconds(p, r, this.body[i]!.expands)
-      const bands = seconds === Infinity ? 1 : Math.min(most.H, Math.ceil(wanted / most.B))
-      halo = bands > 1 ? seconds * (bands - 1) : 0
+      const halo = haloOf(p, r, this.body[i]!.expands)
+      const bands = halo.seconds === Infinity ? 1 : Math.min(most.H, Math.ceil(wanted / most.B))
+      if (bands > 1) [haloSeconds, haloBytes] = [halo.seconds * (bands - 1), halo.bytes / most.B]
       tiles = most.B * bands
     }
     this.tiles[i] = tiles
@@ -372,13 +377,14 @@ export class Model {
     this.resultBytes[i] = r.resultBytes * part + (tiles > 1 ? r.resultParts * (1 - part) : this.wasteBytes * r.resultCount)
     // Untiled loops need neither fills nor sums.
     const launches = tiles > 1 ? (tiles - 1) * r.calls + 2 * r.sums : 0
-    this.compute[i] = r.seconds + loop.afterSeconds + launches * p.launch + halo + more.seconds
+    this.compute[i] = r.seconds + loop.afterSeconds + launches * p.launch + haloSeconds + more.seconds
     // A tile holds whole parts of the values that an op touches.
     this.working[i] =
       loop.gradients +
       (tiles > 1
         ? more.tiled +
           bytes / tiles +
+          haloBytes +
           r.scratch +
           (r.inputParts + r.resultParts + (PART / 2) * (r.inputCount + r.resultCount)) * (1 - 1 / tiles)
         : more.whole + r.peak + this.wasteBytes * (r.inputCount + r.resultCount))
@@ -620,7 +626,7 @@ export class Model {
       const t =
         Math.max(compute[i]!, moving) +
         (1 - overlap) * Math.min(compute[i]!, coming) +
-        (LACK * lack) / into +
+        Math.max(LACK / into, p.graphSeconds / movableBytes) * lack +
         p.unplaced * lane.leaves[i]!
       lane.pass(i, free, t, due)
       far?.pass(i, free, t, due)

@@ -10,7 +10,6 @@ import { hasTier, type Machine } from '../graph/machine'
 import type { Candidate, TierLack } from '../schedule/candidate'
 import { computeSeconds } from '../schedule/bound'
 import { inCoreRows } from '../schedule/incore'
-import { overfullCalls } from '../schedule/stays'
 import { anneal } from './anneal'
 import { calibrate } from './calibrate'
 import { type Decisions, keepAll } from './decisions'
@@ -25,7 +24,6 @@ import {
   PREFETCH_RESERVE,
   REPAIRS,
   SEARCHES,
-  SMALLER,
   WORK_PER_DECISION,
 } from './limits'
 import { type Lowered, Lowering } from './lower'
@@ -85,7 +83,7 @@ class Search {
     return { ...lowered, candidate }
   }
 
-  /** A layout of the current decisions that fits. Others correct the model, loops without memory get smaller tiles, and annealing goes on. */
+  /** A layout of the current decisions that fits. Others correct the model, and annealing goes on. */
   private fitting(): LaidOut | null {
     for (let k = 0; k <= this.repairs; k++) {
       const made = this.fittingOrRepaired()
@@ -100,13 +98,8 @@ class Search {
     const made = this.layOut()
     if (!made || made.candidate.least <= pages) return made
     const { candidate, loopOf } = made
-    const { alike, calls } = candidate.layout
-    const full = new Set(mapped(overfullCalls(alike, calls.length, pages), (c) => loopOf[calls[c]!.segment]!))
-    const loops = [...full].filter((i) => i >= 0 && model.loops[i]!.tiles)
     calibrate(model, candidate.layout, loopOf)
     if (!hasTier(this.p.machine)) model.reserveBytes += bytesOf(candidate.least - pages)
-    for (const i of loops) model.setTileBytes(i, model.tileBytes[i]! * SMALLER)
-    model.settle(this.p.atoms - 1)
     this.anneal(REPAIRING, HOT / 8)
     return undefined
   }
@@ -209,7 +202,9 @@ class Search {
     for (const { decisions } of [...starts].sort((a, b) => a.seconds - b.seconds).slice(0, STARTS)) {
       if (best && this.calls > CALLS_OF_STARTS * this.effort.calls) break
       model.load(decisions)
-      const plan = yield* this.round(START, HOT)
+      // No round follows a layout that takes all calls. The start then gets the work of the rounds.
+      const isOnly = model.calls >= this.effort.calls
+      const plan = yield* this.round(isOnly ? START + ROUNDS * ROUND : START, HOT)
       if (plan && (!best || plan.seconds < best.seconds)) best = plan
     }
     return best

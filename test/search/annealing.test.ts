@@ -9,6 +9,7 @@ import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { type Candidate, resident } from '../../staging/schedule/candidate'
 import { inCoreLayout } from '../../staging/schedule/incore'
+import { heldSwappingAll } from '../../staging/schedule/stays'
 import { anneal } from '../../staging/search/anneal'
 import { calibrate } from '../../staging/search/calibrate'
 import { keepAll } from '../../staging/search/decisions'
@@ -22,6 +23,9 @@ import { machines } from '../../staging/sim/machines'
 import { outcomeOf } from '../../staging/sim/simulate'
 import { scheduled } from '../../staging/planner/fastest'
 import { trainingGraph } from '../golden/golden'
+import type { Ref } from '../../staging/ops/op'
+import { Sketch } from '../graph/sketch'
+import { trained } from '../tile/trained'
 import { gateTest } from '../full'
 
 const machine = machines['v100-pcie-16g']!
@@ -130,6 +134,27 @@ test('after a correction by a layout, the model and the simulator agree within a
   calibrate(model, candidate.layout, lowered.loopOf)
   const [said, found] = [model.price(), simulated(candidate, pages)]
   assert.ok(Math.abs(said / found - 1) < 0.1, `${said} by the model, ${found} by the simulator`)
+})
+
+test('the working set of a loop in bands has the rows that two bands share', () => {
+  // A row of a value has 2 MiB. Chains of 3 x 3 convolutions in one loop share several.
+  const s = new Sketch([1, 64, 8192, 8192])
+  const chain = (x: Ref, name: string): Ref => s.conv(s.conv(s.conv(x, `${name}1`, 64), `${name}2`, 64), `${name}3`, 64)
+  const p = problemOf(trained(s, chain(chain(s.image, 'a'), 'b')), machine)
+  const model = new Model(p, 128 * 2 ** 20)
+  model.load(seeds(p, model)[0]!)
+  const lowering = new Lowering(model)
+  const { segments, loopOf, ...others } = lowering.segments()!
+  const { calls, alike } = lowering.candidate({ segments, loopOf, ...others }).layout
+  const held = heldSwappingAll(alike, calls.length)
+  const most = new Map<number, number>()
+  calls.forEach(({ segment }, k) => most.set(loopOf[segment]!, Math.max(most.get(loopOf[segment]!) ?? 0, bytesOf(held[k]!))))
+  const inBands = [...most].filter(([i]) => i >= 0 && model.tiles[i]! > 1)
+  assert.is(inBands.length, 2)
+  for (const [i, bytes] of inBands) {
+    const expected = model.alwaysBytes + model.holds(i)
+    assert.ok(Math.abs(bytes / expected - 1) < 0.05, `${bytes} bytes in the layout, ${expected} by the model`)
+  }
 })
 
 test('the search finds a plan that is faster than all seeds', () => {
