@@ -1,6 +1,7 @@
-// `npm run bench:answers -- [TIMES] [REGEX]`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this
-// checkout, compiled and built. Out: seconds, and the processors' part of them, of a help, a wrong call, a plan for a simulated machine, and
-// of training until its first step is done, with a profile of this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made anew for each cold start.
+// `npm run bench -- answers`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this checkout, compiled and
+// built. Out: seconds, and the processors' part of them, of a help, a wrong call, a plan for a simulated machine, and of training until its first
+// step is done, with a profile of this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made
+// anew for each cold start.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// `npm run bench:anysize -- --python PYTHON`: a U-Net is trained on photos of 40 sizes, and predicts them at their own sizes. In: a Python with
+// `npm run bench -- learning --suite anysize`: a U-Net is trained on photos of 40 sizes, and predicts them at their own sizes. In: a Python with
 // PyTorch, NumPy and Pillow. Out: the largest difference from PyTorch on the padded photo, and the masks that equal its masks. Invariant: it ends
 // with code 1 if a difference exceeds 1e-5, or a mask has another size or class than PyTorch's.
 import { execFileSync } from 'node:child_process'

@@ -1,6 +1,6 @@
-// `npm run bench:bands`: images of 2048² whose rows several GPUs share, on paper. In: networks, an image or two, `v100-pcie-16g` over NVLink, all
-// values kept. Out: the bytes of the largest band beside one process, a rank's sent bytes, and bench/results/bands.json. Invariant: all is simulated;
-// peaks are those of plans, which runs hold exactly. Worked example: vgg16-features 3.22 GiB alone, 1.75 GiB in each of 2.
+// `npm run bench -- ranks --suite bands`: images of 2048² whose rows several GPUs share, on paper. In: networks, an image or two, `v100-pcie-16g`
+// over NVLink, all values kept. Out: the bytes of the largest band beside one process, a rank's sent bytes, and bench/results/bands.json. Invariant:
+// all is simulated; peaks are those of plans, which runs hold exactly. Worked example: vgg16-features 3.22 GiB alone, 1.75 GiB in each of 2.
 import { isLeft } from 'fp-ts/Either'
 import { zooEntry } from '../src/zoo'
 import { errorText } from '../src/errors/errors'

@@ -1,6 +1,6 @@
-// `npm run bench:bounds [-- NETWORK …]`: lower bounds of steps, over the in-core compute. In: networks at a quarter to a sixteenth of their
-// in-core memory on a machine that is simulated. Out: the bound of a single barrier, the bound that `plan` prints, processor seconds of
-// both, and bench/results/bounds.json. `convnext-tiny` has no batch norms.
+// `npm run bench -- plans --suite bounds`: lower bounds of steps, over the in-core compute. In: networks at a quarter to a sixteenth of their in-core
+// memory on a machine that is simulated. Out: the bound of a single barrier, the bound that `plan` prints, processor seconds of both, and
+// bench/results/bounds.json. `convnext-tiny` has no batch norms.
 import { barriersOf } from '../staging/bound/barriers'
 import { lowerBoundOf } from '../staging/bound/lowerbound'
 import { bytesOf } from '../staging/core/bytes'

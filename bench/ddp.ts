@@ -1,7 +1,7 @@
-// `npm run bench:ddp`: two processes with a thread each that share a batch, on MPI, beside PyTorch's DistributedDataParallel over gloo, in turns.
-// In: --python PATH (a Python that has PyTorch; bench/cpu/venv.sh makes one), --rounds N, --steps N. Out: medians of steps, ours with norms of
-// the whole batch and with norms of each share, as PyTorch's are, and bench/results/ddp.json. Invariant: the same network, batch and threads on
-// both sides, every process fresh; the first steps of each are not counted.
+// `npm run bench -- ranks --suite ddp`: two processes with a thread each that share a batch, on MPI, beside PyTorch's DistributedDataParallel over
+// gloo, in turns. In: --python PATH (a Python that has PyTorch; bench/cpu/venv.sh makes one), --rounds N, --steps N. Out: medians of steps, ours with
+// norms of the whole batch and with norms of each share, as PyTorch's are, and bench/results/ddp.json. Invariant: the same network, batch and threads
+// on both sides, every process fresh; the first steps of each are not counted.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
-// `npm run bench:deep`: the time of `auto` to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a machine that is
-// simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects garbage more
-// often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the least counts:
-// other work of the machine only adds to it.
+// `npm run bench -- planning --suite deep`: the time of `auto` to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a
+// machine that is simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects
+// garbage more often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the
+// least counts: other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import { compile } from '../staging/compile'
 import { mib } from '../staging/core/bytes'

@@ -1,6 +1,6 @@
-// `npm run bench:editor`: the waits of an editor. In: this checkout, compiled; the two networks whose types are largest. Out: seconds of TypeScript's
-// server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant: the server knows the
-// package as a user's project does, by its declarations, and each network has a server of its own.
+// `npm run bench -- answers --suite editor`: the waits of an editor. In: this checkout, compiled; the two networks whose types are largest. Out:
+// seconds of TypeScript's server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant:
+// the server knows the package as a user's project does, by its declarations, and each network has a server of its own.
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
-// `npm run bench:examples [-- --dump DIR --only NAME --seeds N]`: the examples learn as they do in PyTorch. In: the examples' networks, plans and
-// data; of PyTorch's side test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed:
-// bench/results/examples.json; with --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch
-// is that of the run of its seed, number by number.
+// `npm run bench -- learning`: the examples learn as they do in PyTorch. In: the examples' networks, plans and data; of PyTorch's side
+// test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed: bench/results/examples.json; with
+// --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch is that of the run of its seed,
+// number by number.
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
-// `npm run bench:feed [-- --rounds N --images N]`: the cost of decoding images beside a step, and the gain of bytes. In: a folder of JPEGs of 512 x
-// 512, made here of photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a step of ResNet-18, by
-// the source of its images, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with stated algorithms on all
-// cores (except for bytes to the device), each in a process of its own, in turns; warm-up steps do not count.
+// `npm run bench -- data`: the cost of decoding images beside a step, and the gain of bytes. In: a folder of JPEGs of 512 x 512, made here of
+// photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a step of ResNet-18, by the source of its
+// images, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with stated algorithms on all cores (except for
+// bytes to the device), each in a process of its own, in turns; warm-up steps do not count.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'

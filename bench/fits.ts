@@ -1,6 +1,6 @@
-// `npm run bench:fits -- [NETWORK …]`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: the sizes of each call, with its seconds, as the median of three calls. Invariant: it ends with code 1 if a size that was found has no plan,
-// or the next larger one has one.
+// `npm run bench -- sizes --suite fits`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
+// bench/results/fits.json: the sizes of each call, with its seconds, as the median of three calls. Invariant: it ends with code 1 if a size that was
+// found has no plan, or the next larger one has one.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

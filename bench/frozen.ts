@@ -1,4 +1,4 @@
-// `npm run bench:frozen [-- --rounds N]`: the cost of a step with frozen parameters. In: ResNet-50, 8 images of 224 x 224, in-core, trained whole and
+// `npm run bench -- cpu --suite frozen`: the cost of a step with frozen parameters. In: ResNet-50, 8 images of 224 x 224, in-core, trained whole and
 // with the classifier alone. Out: seconds and processors' seconds of a step, held bytes, an optimizer's bytes; bench/results/frozen.json. Invariant:
 // both sides train in this process, in turns, the same images; the first steps of each turn do not count.
 import { parseArgs } from 'node:util'

@@ -1,6 +1,6 @@
-// `npm run bench:gigapixel -- [NETWORK …]`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a machine
-// that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice that budget;
-// bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
+// `npm run bench -- planning --suite gigapixel`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a
+// machine that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice
+// that budget; bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'

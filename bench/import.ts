@@ -1,8 +1,8 @@
-// `npm run bench:import -- --python PATH [--programs | --survey | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that
-// `spillway import` takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and
-// the reasons of refusals; without names, into bench/results. `--survey`: programs of more families, for inference. `--losses`: a sample trains 20 steps
-// on `cpu` and on `ref`, and the losses are compared with PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most
-// of the time. Invariant: a network that PyTorch cannot export does not count.
+// `npm run bench -- import`: the number of people's networks that `spillway import` takes. In: networks of torchvision, timm and
+// segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and the reasons of refusals; without names, into bench/results.
+// `--survey`: programs of more families, for inference. `--losses`: a sample trains 20 steps on `cpu` and on `ref`, and the losses are compared with
+// PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most of the time. Invariant: a network that PyTorch cannot
+// export does not count.
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

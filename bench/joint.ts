@@ -1,4 +1,4 @@
-// `npm run bench:joint -- [FOLDER] [NETWORK …]`: the plans of `auto` for small budgets, here and in the checkout in FOLDER. In: networks at half to a
+// `npm run bench -- plans --suite joint`: the plans of `auto` for small budgets, here and in the checkout in FOLDER. In: networks at half to a
 // sixteenth of their memory, budgets in MiB, a machine that is simulated. Out: the step over the compute of the in-core one, the seconds of planning,
 // and bench/results/joint.json. Invariant: a process plans one network, warmed up by a small one; null is a budget that is refused.
 import { isLeft } from 'fp-ts/Either'

@@ -1,6 +1,6 @@
-// `npm run bench:large -- [CASE …]`: the plans of `auto` and `tiled` for images whose values fit no device. In: networks at 16384² in the budget that
-// is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of the in-core
-// one, or the smallest budget after a refusal; processor seconds of planning, and the bytes of the plan file; into bench/results/large.json.
+// `npm run bench -- plans --suite large`: the plans of `auto` and `tiled` for images whose values fit no device. In: networks at 16384² in the budget
+// that is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of the
+// in-core one, or the smallest budget after a refusal; processor seconds of planning, and the bytes of the plan file; into bench/results/large.json.
 // Invariant: a process plans one case; cases that are not named stay unchanged.
 import { isLeft } from 'fp-ts/Either'
 import { existsSync, readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// `npm run bench:launches -- [--as before] [NETWORK …]`: launches and moved bytes of an in-core step on the cuda device, counted on the imitated CUDA
+// `npm run bench -- launches`: launches and moved bytes of an in-core step on the cuda device, counted on the imitated CUDA
 // (test/native/host_cuda/launches), and its time on an H200 at its published rates. In: networks, batches, sizes. Out: bench/results/launches.json:
 // own kernels, calls of cuDNN and cuBLAS, bytes of operands, and seconds of the model, in tf32 and bf16, in the column `now`, or the named one; the
 // other stays. Invariant: nothing is measured here; no GPU is needed.

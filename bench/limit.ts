@@ -1,7 +1,7 @@
-// `npm run bench:limit -- FOLDER`: the seconds of planning here, relative to the machine of its limit. In: a checkout of 8db3dac8 in FOLDER, with
-// node_modules: its planner took known processor seconds there, and takes others here. Out: in turns with it the networks that take today's planner
-// longest (bench/results/zoo.json), their seconds here, and divided by the slowness of this machine; into bench/results/limit.json. Invariant: a
-// process plans one network; the least of the earlier planner's times for a case counts.
+// `npm run bench -- planning --suite limit`: the seconds of planning here, relative to the machine of its limit. In: a checkout of 8db3dac8 in
+// FOLDER, with node_modules: its planner took known processor seconds there, and takes others here. Out: in turns with it the networks that take
+// today's planner longest (bench/results/zoo.json), their seconds here, and divided by the slowness of this machine; into bench/results/limit.json.
+// Invariant: a process plans one network; the least of the earlier planner's times for a case counts.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -74,5 +74,6 @@ const main = (folder: string): void => {
 
 const [folder, ...args] = process.argv.slice(2)
 if (folder === ONCE) console.log(JSON.stringify(once(args[0]!)))
-else if (folder === undefined) throw new Error('npm run bench:limit -- FOLDER: a checkout of 8db3dac8, with node_modules')
+else if (folder === undefined)
+  throw new Error('npm run bench -- planning --suite limit FOLDER: a checkout of 8db3dac8, with node_modules')
 else main(folder)

@@ -1,8 +1,8 @@
-// `npm run bench:masked [-- --sides N,N --images NAME,NAME --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated
-// attention, with and without skipping the empty parts, in turns. In: images that this program draws: `blobs` has three blobs of tissue and about
-// 70 % background, `full` has no background. Out: for each plan the medians of a step on both sides, in seconds and in processor seconds, and their
-// ratios; bench/results/masked.json. Invariant: each run is a process of its own, the first step of each does not count, and the losses of both
-// sides agree within 1e-4. Processor seconds of one thread (OMP_NUM_THREADS=1) are steadier beside other work.
+// `npm run bench -- cpu --suite masked`: a masked ResNet-18 body with live norms and gated attention, with and without skipping the empty parts, in
+// turns. In: images that this program draws: `blobs` has three blobs of tissue and about 70 % background, `full` has no background. Out: for each
+// plan the medians of a step on both sides, in seconds and in processor seconds, and their ratios; bench/results/masked.json. Invariant: each run is
+// a process of its own, the first step of each does not count, and the losses of both sides agree within 1e-4. Processor seconds of one thread
+// (OMP_NUM_THREADS=1) are steadier beside other work.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
-// `npm run bench:onednn [-- --versions 2.6,3.2 --cases a,b --rounds N --keep-busy --out FILE]`: training steps in-core, and their dearest
-// convolutions one by one, with each version of oneDNN in turns on two threads. In: the addons that scripts/onednn.js builds, or has built. Out:
-// bench/results/onednn.json and the tables of docs/internals/onednn.md, or FILE alone; versions that cannot be had stand in it with why. Invariant: each
-// version plans with its own ways, measured with it. `--test PATTERN …` runs those tests with each version instead: conformance, exactness, bits.
+// `npm run bench -- onednn`: training steps in-core, and their dearest convolutions one by one, with each version of oneDNN in turns on two threads.
+// In: the addons that scripts/onednn.js builds, or has built. Out: bench/results/onednn.json and the tables of docs/internals/onednn.md, or FILE
+// alone; versions that cannot be had stand in it with why. Invariant: each version plans with its own ways, measured with it. `--test PATTERN …` runs
+// those tests with each version instead: conformance, exactness, bits.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
-// `npm run bench:planning -- FOLDER [NETWORK …]`: the seconds of planning, here and in the checkout in FOLDER, in turns. In: large networks, all or
-// those named, at half of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan
-// (the median of the processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
+// `npm run bench -- planning`: the seconds of planning, here and in the checkout in FOLDER, in turns. In: large networks, all or those named, at half
+// of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan (the median of the
+// processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
 import { isLeft } from 'fp-ts/Either'
 import { mse, PAGE_BYTES, stage, strategies, zooEntry } from '../src'
 import { inTurns, median, ONCE, record } from './sides'

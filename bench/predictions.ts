@@ -1,7 +1,7 @@
-// `npm run bench:predictions [-- --side N --small N --budget SIZE --rounds N --only NETWORK --spill DIR]`: the cost of tiles in predictions. In:
-// networks with weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget,
-// beside those of 512 x 512 (or --small) in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run
-// in this process, in turns, small before and after large; the fixed time of a call (weights, first steps) counts on the large side alone.
+// `npm run bench -- predictions`: the cost of tiles in predictions. In: networks with weights of one step of training, an image of zeros and ones
+// made here. Out: pixels a second of a large image in a small budget, beside those of 512 x 512 (or --small) in-core, by the clock and by the
+// processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns, small before and after large; the fixed time
+// of a call (weights, first steps) counts on the large side alone.
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
-// `npm run bench:process [-- NETWORK …]`: the peak memory of whole training processes, and the peak that their plans state. In: seven cases of
-// `auto` on the cpu device, most in half of their in-core peak, with and without a spill folder. Out: a table and bench/results/process.json;
-// exit code 1 if a difference exceeds the limit. Invariant: the peak is the largest proportional set size of /proc/PID/smaps_rollup among
-// samples, or the process's own; the plan is read before the run.
+// `npm run bench -- memory`: the peak memory of whole training processes, and the peak that their plans state. In: seven cases of `auto` on the cpu
+// device, most in half of their in-core peak, with and without a spill folder. Out: a table and bench/results/process.json; exit code 1 if a
+// difference exceeds the limit. Invariant: the peak is the largest proportional set size of /proc/PID/smaps_rollup among samples, or the process's
+// own; the plan is read before the run.
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

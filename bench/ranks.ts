@@ -1,4 +1,4 @@
-// `npm run bench:ranks`: a batch that several GPUs share, on paper. In: resnet50, 64 images a GPU on `v100-nvlink-16g`, named networks, numbers of
+// `npm run bench -- ranks`: a batch that several GPUs share, on paper. In: resnet50, 64 images a GPU on `v100-nvlink-16g`, named networks, numbers of
 // ranks. Out: the step, its exchanges, a bound for any schedule, and bench/results/ranks.json. Invariant: all is simulated, nothing measured. Worked
 // example: one GPU computes 213 ms; 8 of them on 25 Gb Ethernet exchange for 78 ms, 57 of these during compute: each reaches 0.91.
 import { isLeft } from 'fp-ts/Either'

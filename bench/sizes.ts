@@ -1,6 +1,6 @@
-// `npm run bench:sizes -- [NETWORK …]`: memory of every network of the zoo, or of those named, in training at its own image size and at 4096x4096. In: a
-// machine that is simulated. Out: bytes if everything is kept, and the smallest budget with a plan; into bench/results/sizes.json, where other networks
-// stay unchanged. docs/reference/zoo.md shows them. Invariant: a process plans one network.
+// `npm run bench -- sizes`: memory of every network of the zoo, or of those named, in training at its own image size and at 4096x4096. In: a machine
+// that is simulated. Out: bytes if everything is kept, and the smallest budget with a plan; into bench/results/sizes.json, where other networks stay
+// unchanged. docs/reference/zoo.md shows them. Invariant: a process plans one network.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'

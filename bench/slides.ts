@@ -1,7 +1,6 @@
-// `npm run bench:slides [-- --only tiny|resnet18 --width N --height N --budget SIZE --steps N --spill DIR]`: training on whole slides. In: slides that
-// this program draws: JPEG tiles of 256 x 256 in BigTIFF with a pyramid, and one label each. Out: the process (PSS) beside the plan's peak, the feed's
-// bytes and its part of the steps, the same from `.npy`; bench/results/slides.json. Invariant: each run is a process of its own; the weights of both
-// are equal, bit for bit.
+// `npm run bench -- data --suite slides`: training on whole slides. In: slides that this program draws: JPEG tiles of 256 x 256 in BigTIFF with a
+// pyramid, and one label each. Out: the process (PSS) beside the plan's peak, the feed's bytes and its part of the steps, the same from `.npy`;
+// bench/results/slides.json. Invariant: each run is a process of its own; the weights of both are equal, bit for bit.
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
-// `npm run bench:spill [-- FOLDER]`: how fast a spill file in the folder is read and written, by one request at a time (as a loop
-// of pread and pwrite does it), by threads, and by io_uring with several under way. In: a folder, default the system's for
-// temporary files. Out: a table and bench/results/spill.json: medians of three rounds in turns, in bytes a second.
-// Invariant: requests go past the page cache, to a file that was set aside before; the disk may be shared: the spread is told.
+// `npm run bench -- memory --suite spill`: how fast a spill file in the folder is read and written, by one request at a time (as a loop of pread and
+// pwrite does it), by threads, and by io_uring with several under way. In: a folder, default the system's for temporary files. Out: a table and
+// bench/results/spill.json: medians of three rounds in turns, in bytes a second. Invariant: requests go past the page cache, to a file that was set
+// aside before; the disk may be shared: the spread is told.
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, loadavg, release, tmpdir } from 'node:os'

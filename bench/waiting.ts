@@ -1,7 +1,7 @@
-// `npm run bench:waiting -- [FOLDER] [NETWORK …]`: the waits of training steps on a link of 1 GB/s, here and in the checkout in FOLDER. In: networks at
-// a quarter, an eighth and a sixteenth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of
-// loaded inputs, processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay.
-// Invariant: a process plans one network; no budget profits from another.
+// `npm run bench -- plans --suite waiting`: the waits of training steps on a link of 1 GB/s, here and in the checkout in FOLDER. In: networks at a
+// quarter, an eighth and a sixteenth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of loaded
+// inputs, processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay. Invariant: a process plans one network; no
+// budget profits from another.
 import { isLeft } from 'fp-ts/Either'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,8 +1,8 @@
-// `npm run bench:zoo -- [--refusals] [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half to a sixteenth of
-// its memory; with --refusals only the smallest budget. In: usual training batches, a machine that is simulated. Out: the step over the compute of
-// the in-core one, processor seconds, the smallest budget, and the refused networks at each share, also at 1/32; into bench/results/zoo.json, where
-// other figures stay. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its
-// limit, other processes plan again, and the least counts: other work of the machine only adds to it.
+// `npm run bench -- plans`: the plans of `auto` for every network of the table, or for those named, at a half to a sixteenth of its memory; with
+// --refusals only the smallest budget. In: usual training batches, a machine that is simulated. Out: the step over the compute of the in-core one,
+// processor seconds, the smallest budget, and the refused networks at each share, also at 1/32; into bench/results/zoo.json, where other figures
+// stay. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other
+// processes plan again, and the least counts: other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'

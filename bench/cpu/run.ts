@@ -1,7 +1,7 @@
-// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16,
-// checkpointing, large images), the parts of steps (tiles one a core, layouts of weights), and two versions of the code. In: --python PATH (a Python
-// that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b. Out: a table, bench/results/cpu-SUITE.json with the
-// machine's description, and its plot as SVG; a run of some cases leaves the others of that file unchanged, and --redraw only draws the file.
+// `npm run bench -- cpu`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16, checkpointing, large
+// images), the parts of steps (tiles one a core, layouts of weights), and two versions of the code. In: --python PATH (a Python that has PyTorch
+// 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b. Out: a table, bench/results/cpu-SUITE.json with the machine's
+// description, and its plot as SVG; a run of some cases leaves the others of that file unchanged, and --redraw only draws the file.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
