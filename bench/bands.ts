@@ -10,14 +10,13 @@ import { prepare } from '../src/stage/prepare'
 import { compileTogether } from '../staging/compile'
 import { bytesOf } from '../staging/core/bytes'
 import { simulate } from '../staging/sim/simulate'
-import { record } from './sides'
+import { record, rounded } from './sides'
 
 const [MACHINE, NETWORK, SIDE] = ['v100-pcie-16g', 'nvlink-v100', 2048] as const
 /** Images: a norm of one number a channel has no variance. */
 const MODELS = { 'vgg16-features': 1, unet: 1, 'deeplabv3plus-resnet50': 2 } as const
 const BANDS = [1, 2, 4] as const
 
-const rounded = (x: number): number => Number(x.toPrecision(4))
 const given = <A>(e: { readonly _tag: 'Left'; readonly left: unknown } | { readonly _tag: 'Right'; readonly right: A }): A => {
   if (e._tag === 'Left') throw new Error(errorText(e.left as Parameters<typeof errorText>[0]))
   return e.right

@@ -7,7 +7,7 @@ import { compile } from '../staging/compile'
 import { mib } from '../staging/core/bytes'
 import { residualChain } from './acceptance/times'
 import { on } from './acceptance/cases'
-import { inTurns, ONCE, record } from './sides'
+import { asked, begin, processorSeconds, record, ROOT } from './sides'
 
 const HEAP_MIB = 640
 /** The limit of planning, in processor seconds. */
@@ -27,15 +27,14 @@ const once = (): Answer => {
   const began = process.cpuUsage()
   const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * BLOCKS) })
   if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  const { user, system } = process.cpuUsage(began)
   return {
     ops: graph.ops.length,
-    seconds: Number(((user + system) / 1e6).toFixed(1)),
+    seconds: Number(processorSeconds(began).toFixed(1)),
     peakMB: Math.round((process.resourceUsage().maxRSS * 1024) / 1e6),
   }
 }
 
-const measured = (): Answer => inTurns<Answer>(__filename, undefined, 1)[0]!.answers[0]!
+const measured = (): Answer => asked<Answer>(ROOT, __filename, [])
 
 const main = (): void => {
   let free = measured()
@@ -50,5 +49,4 @@ const main = (): void => {
   console.log(JSON.stringify(record('deep', { ops, ...of, heapHeldTo: { mebibytes: HEAP_MIB, ...small } })))
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once()))
-else main()
+void begin(main, once)

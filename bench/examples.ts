@@ -2,10 +2,8 @@
 // test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed: bench/results/examples.json; with
 // --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch is that of the run of its seed,
 // number by number.
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { type Either, isLeft } from 'fp-ts/Either'
 import * as classify from '../examples/classify'
 import * as fineTune from '../examples/fine-tune'
@@ -31,7 +29,8 @@ import { openDevice } from '../src/train/device'
 import { lengthOf } from '../src/train/length'
 import { loadWeights } from '../src/train/loading'
 import { modelState, NO_ORIGIN, saveWeights } from '../src/train/weights'
-import { record } from './sides'
+import { begin, chosen, inFolder, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 export interface Example {
   readonly net: Model
@@ -179,10 +178,9 @@ const reached = async (e: Example, seed: number, root: string): Promise<number> 
   return metrics[e.metric]!
 }
 
-const compare = async (asked: readonly Named[]): Promise<void> => {
+const compare = async (asked: readonly Named[], root: string): Promise<void> => {
   const fixture = join(__dirname, '../test/fixtures/examples.json')
   const theirs = JSON.parse(readFileSync(fixture, 'utf8')) as Record<string, Record<string, readonly number[]>>
-  const root = mkdtempSync(join(tmpdir(), 'spillway-examples-'))
   const examples: Record<string, object> = {}
   for (const [name, open] of asked) {
     const e = await open()
@@ -199,16 +197,17 @@ const compare = async (asked: readonly Named[]): Promise<void> => {
     )
     if (!within) process.exitCode = 1
   }
-  rmSync(root, { recursive: true })
   const before = existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as { examples: object }).examples : {}
   record('examples', { examples: { ...before, ...examples } })
 }
 
-if (require.main === module) {
-  const { values } = parseArgs({
-    options: { dump: { type: 'string' }, only: { type: 'string' }, seeds: { type: 'string', default: '10' } },
-  })
-  const asked = Object.entries(EXAMPLES).filter(([name]) => name === (values.only ?? name))
-  if (asked.length === 0) throw new Error(`no example '${values.only}': there are ${Object.keys(EXAMPLES).join(', ')}`)
-  void (values.dump === undefined ? compare(asked) : dump(values.dump, asked, Number(values.seeds)))
+const main = (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.learning.examples)
+  const names = chosen(Object.keys(EXAMPLES), given.only === undefined ? [] : [given.only])
+  const asked = names.map((name): Named => [name, EXAMPLES[name]!])
+  return given.dump === undefined
+    ? inFolder('examples', (root) => compare(asked, root))
+    : dump(given.dump, asked, Number(given.seeds))
 }
+
+if (require.main === module) void begin(main)

@@ -4,27 +4,17 @@
 // PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most of the time. Invariant: a network that PyTorch cannot
 // export does not count.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
 import { errorText } from '../src/errors/errors'
 import { importedFrom, openModel } from '../src/exchange/import'
 import { sourceText } from '../src/exchange/source'
-import { record } from './sides'
+import { begin, inFolder, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
-const { values: given, positionals: names } = parseArgs({
-  options: {
-    python: { type: 'string', default: 'python3' },
-    keep: { type: 'string' },
-    programs: { type: 'boolean', default: false },
-    survey: { type: 'boolean', default: false },
-    losses: { type: 'boolean', default: false },
-  },
-  allowPositionals: true,
-})
+const { given, named: names } = argumentsOf(BENCHES.import.networks)
 
 const { script, exporters, states, result } = given.survey
   ? { script: 'programs.py', exporters: ['export'], states: ['eval'], result: 'survey' }
@@ -170,13 +160,6 @@ const counted = async (folder: string): Promise<void> => {
   if (names.length === 0) record(result, { results })
 }
 
-const main = async (): Promise<void> => {
-  const folder = given.keep ?? mkdtempSync(join(tmpdir(), 'spillway-import-'))
-  try {
-    await (given.losses ? compared(folder) : counted(folder))
-  } finally {
-    if (given.keep === undefined) rmSync(folder, { recursive: true })
-  }
-}
+const main = (folder: string): void | Promise<void> => (given.losses ? compared(folder) : counted(folder))
 
-void main()
+void begin(() => (given.keep === undefined ? inFolder('import', main) : main(given.keep)))

@@ -3,7 +3,7 @@
 // processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
 import { isLeft } from 'fp-ts/Either'
 import { mse, PAGE_BYTES, stage, strategies, zooEntry } from '../src'
-import { inTurns, median, ONCE, record } from './sides'
+import { begin, chosen, folderAndNames, inTurns, median, processorSeconds, record } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const CASES = [
@@ -37,8 +37,7 @@ const once = (only: string): Answer => {
     } catch {
       return null
     }
-    const { user, system } = process.cpuUsage(began)
-    return (user + system) / 1e6
+    return processorSeconds(began)
   }
   return Object.fromEntries(
     strategies.flatMap((strategy) => {
@@ -49,8 +48,12 @@ const once = (only: string): Answer => {
 }
 
 const main = (): void => {
-  const [other, ...named] = process.argv.slice(2)
-  const rows = CASES.filter(([name]) => named.length === 0 || named.includes(name)).flatMap(([name]) => {
+  const { other, named } = folderAndNames()
+  const names = chosen(
+    CASES.map(([name]) => name),
+    named,
+  )
+  const rows = CASES.filter(([name]) => names.includes(name)).flatMap(([name]) => {
     const sides = inTurns<Answer>(__filename, other, PROCESSES, [name])
     return Object.keys(sides.at(-1)!.answers[0]!).map((what) => {
       const seconds = sides.map(({ side, answers }) => [side, median(answers.map((a) => a[what] ?? Number.NaN))] as const)
@@ -61,5 +64,4 @@ const main = (): void => {
   record('planning', { machineOfThePlans: MACHINE, processes: PROCESSES, rows })
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+void begin(main, (network) => once(network!))

@@ -12,7 +12,7 @@ import { simulate } from '../staging/sim/simulate'
 import { COLLECTIVES } from '../staging/graph/ranks'
 import { mostHiddenSeconds } from './hideable'
 import { graphOf } from './lab/steps'
-import { record } from './sides'
+import { record, rounded } from './sides'
 
 const [MODEL, MACHINE, EACH, SIDE] = ['resnet50', 'v100-nvlink-16g', 64, 224] as const
 /** GPUs of one machine, and machines. */
@@ -23,8 +23,6 @@ const BETWEEN = {
   'ethernet-100g': [2, 8, 64, 256, 1024],
   'ethernet-25g': [2, 8, 64, 256, 1024],
 } as const satisfies { readonly [N in NetworkName]?: readonly number[] }
-
-const rounded = (x: number): number => Number(x.toPrecision(4))
 
 interface Step {
   readonly seconds: number

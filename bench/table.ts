@@ -1,6 +1,8 @@
 // The benches of `npm run bench -- NAME [--suite NAME]`. One row a suite: its module, options, results and about its time. The first suite of a name
 // is the default. Invariant: docs/internals/benchmarks.md has a row for each suite (test/house/benches.test.ts).
 
+import { parseArgs } from 'node:util'
+
 export interface Option {
   /** The name of its value. An option without one is a flag. */
   readonly value?: string
@@ -22,9 +24,9 @@ export interface Suite {
   readonly options?: Options
 }
 
-const rounds = (count: string): Option => ({ value: 'N', text: 'turns of each side', default: count })
-const only = (value: string): Option => ({ value, text: 'measure this one alone' })
-const python = (standard: string): Option => ({
+const rounds = (count: string) => ({ value: 'N', text: 'turns of each side', default: count }) as const
+const only = (value: string) => ({ value, text: 'measure this one alone' }) as const
+const python = (standard: string) => ({
   value: 'PATH',
   text: 'a Python that has PyTorch',
   default: process.env['SPILLWAY_PYTHON'] ?? standard,
@@ -158,7 +160,13 @@ export const BENCHES = {
   import: {
     networks: {
       text: 'networks of torchvision, timm and segmentation-models-pytorch that import takes',
-      ...{ file: 'import.ts', writes: ['programs.json', 'survey.json'], takes: 'hours', needs: 'PyTorch', names: NETWORKS },
+      ...{
+        file: 'import.ts',
+        writes: ['import.json', 'programs.json', 'survey.json'],
+        takes: 'hours',
+        needs: 'PyTorch',
+        names: NETWORKS,
+      },
       options: {
         python: python('python3'),
         programs: { text: 'programs of torch.export, in training mode and for inference' },
@@ -266,3 +274,25 @@ export const BENCHES = {
     },
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Suite>>>>
+
+type Given<O> = {
+  readonly [K in keyof O]: O[K] extends { readonly value: string }
+    ? O[K] extends { readonly default: string }
+      ? string
+      : string | undefined
+    : boolean
+}
+
+/** Values of the options by name, with their defaults, and the arguments without flags. */
+export const argumentsOf = <O extends Options>({
+  options,
+}: {
+  readonly options: O
+}): { readonly given: Given<O>; readonly named: readonly string[] } => {
+  const known = Object.entries(options).map(([name, { value, default: standard }]) => {
+    if (value === undefined) return [name, { type: 'boolean' as const, default: false }] as const
+    return [name, { type: 'string' as const, ...(standard === undefined ? {} : { default: standard }) }] as const
+  })
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: Object.fromEntries(known) })
+  return { given: values as Given<O>, named: positionals }
+}

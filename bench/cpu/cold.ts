@@ -7,7 +7,7 @@ import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { stageNamed } from '../../src/cli/stage'
 import { CASES, type Case, sized, stagedCase } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import { inTurns, type Opening, type Options, type OurStep, script, secondsOf } from './sides'
 
 export const COLD: readonly Case[] = [...CASES, sized('unet', 1, 256)]
@@ -64,16 +64,7 @@ export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
   }
 }
 
-export const plottedCold = ({ name, secondsPerStep: s }: Cold): readonly Group[] => [
-  {
-    name,
-    bars: (['cold', 'measured'] as const).map((side) => ({
-      label: side,
-      value: s[side],
-      text: `${(s[side] * 1000).toFixed(0)} ms`,
-    })),
-  },
-]
+export const plottedCold = (r: Cold): readonly Group[] => compared(r.name, r.secondsPerStep)
 
 export const showCold = (r: Cold): string =>
   `${r.name.padEnd(32)} cold ${r.secondsPerStep.cold.toFixed(4)} s (${r.predictedSeconds.cold.toFixed(4)} predicted), ` +

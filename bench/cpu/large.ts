@@ -1,7 +1,7 @@
 // Images that do not fit: VGG-16's features in a small budget with a spill file, as megapixels a second beside the in-core step
 // at 512 x 512 of the same run. In: cases. Out: rates and the process's peak memory.
 import { type Case, sized } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import * as side from './sides'
 import type { Options, OurStep, Opening } from './sides'
 
@@ -85,17 +85,14 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
 const gibibytes = (bytes: number): string => `${(bytes / GIB).toFixed(2)} GiB`
 
 /** The rate beside in-core's, and the process's memory beside the budget. */
-export const plottedLarge = (r: Large): readonly Group[] => {
-  const rate = (label: string, value: number) => ({ label, value, text: `${value.toFixed(3)} MP/s` })
-  const memory = (label: string, value: number) => ({ label, value, text: gibibytes(value) })
-  return [
-    {
-      name: `${r.name} in ${gibibytes(r.budgetBytes)}: megapixels a second`,
-      bars: [rate(`spillway, ${r.strategy}`, r.megapixelsPerSecond), rate('in-core at 512²', r.inCoreMegapixelsPerSecond)],
-    },
-    { name: `${r.name}: memory`, bars: [memory("the process's peak", r.processPeakBytes), memory('budget', r.budgetBytes)] },
-  ]
-}
+export const plottedLarge = (r: Large): readonly Group[] => [
+  ...compared(
+    `${r.name} in ${gibibytes(r.budgetBytes)}: megapixels a second`,
+    { [`spillway, ${r.strategy}`]: r.megapixelsPerSecond, 'in-core at 512²': r.inCoreMegapixelsPerSecond },
+    (rate) => `${rate.toFixed(3)} MP/s`,
+  ),
+  ...compared(`${r.name}: memory`, { "the process's peak": r.processPeakBytes, budget: r.budgetBytes }, gibibytes),
+]
 
 export const showLarge = (r: Large): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(1)} s (predicted ${r.predictedSecondsPerStep.toFixed(1)}), ${r.megapixelsPerSecond.toFixed(3)} MP/s, ` +

@@ -3,7 +3,7 @@
 // as two threads do.
 import { type Case, sized, stagedCase } from './cases'
 import { convolutionsOf, dearest, type TimedCall } from './calls'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import type { Talker } from './process'
 import { type Options, script } from './sides'
 
@@ -97,10 +97,8 @@ export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
   }
 }
 
-export const plottedTiles = (r: Tiles): readonly Group[] => {
-  const bar = (label: string, value: number) => ({ label, value, text: `${value.toFixed(2)} s` })
-  return [{ name: r.name, bars: [bar('one after the other', r.inTurnSeconds), bar('one a core', r.atOnceSeconds)] }]
-}
+export const plottedTiles = (r: Tiles): readonly Group[] =>
+  compared(r.name, { 'one after the other': r.inTurnSeconds, 'one a core': r.atOnceSeconds }, (s) => `${s.toFixed(2)} s`)
 
 export const showTiles = (r: Tiles): string =>
   `${r.name.padEnd(28)} tiles' convolutions ${r.inTurnSeconds.toFixed(2)} s in turn, ${r.atOnceSeconds.toFixed(2)} s one a core: ${r.timeRatio.toFixed(3)}; ` +

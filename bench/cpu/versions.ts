@@ -2,7 +2,7 @@
 // Out: the ratio of medians, this one's over the other's, of clock and of processor time. Each side plans and measures its calls for itself.
 import { resolve } from 'node:path'
 import type { Case } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import { cpuOf, inTurns, millisecondsByKind, type Opening, type Options, ours, type OurStep, secondsOf } from './sides'
 
 export interface Versions {
@@ -38,16 +38,7 @@ export const measureVersions = async (c: Case, o: Options): Promise<Versions> =>
   }
 }
 
-export const plottedVersions = ({ name, secondsPerStep: s }: Versions): readonly Group[] => [
-  {
-    name,
-    bars: (['before', 'now'] as const).map((side) => ({
-      label: side,
-      value: s[side],
-      text: `${(s[side] * 1000).toFixed(0)} ms`,
-    })),
-  },
-]
+export const plottedVersions = (r: Versions): readonly Group[] => compared(r.name, r.secondsPerStep)
 
 export const showVersions = (r: Versions): string =>
   `${r.name.padEnd(32)} before ${r.secondsPerStep.before.toFixed(4)} s, now ${r.secondsPerStep.now.toFixed(4)} s: ` +

@@ -3,7 +3,7 @@
 // tiles), repetitions count as the pixels'.
 import { type Case, CASES, sized, stagedCase } from './cases'
 import { convolutionsOf, secondsOfCall } from './calls'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import type { Options } from './sides'
 import { TILED } from './tiles'
 
@@ -39,15 +39,8 @@ export const measureWeights = async (c: Case, o: Options): Promise<Weights> => {
   return { name: c.name, share: weightSeconds / convolutionSeconds, weightSeconds, convolutionSeconds, secondsByWay }
 }
 
-export const plottedWeights = (r: Weights): readonly Group[] => {
-  const bar = (label: string, value: number) => ({ label, value, text: `${(value * 1000).toFixed(0)} ms` })
-  return [
-    {
-      name: r.name,
-      bars: [bar('convolutions', r.convolutionSeconds), bar('for weights alone', r.weightSeconds)],
-    },
-  ]
-}
+export const plottedWeights = (r: Weights): readonly Group[] =>
+  compared(r.name, { convolutions: r.convolutionSeconds, 'for weights alone': r.weightSeconds })
 
 export const showWeights = (r: Weights): string =>
   `${r.name.padEnd(32)} weights alone ${(r.weightSeconds * 1000).toFixed(0)} ms of ${(r.convolutionSeconds * 1000).toFixed(0)} ms: ${(100 * r.share).toFixed(1)} %`
