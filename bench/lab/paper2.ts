@@ -8,7 +8,7 @@ import { EVERYTHING, Tflms, type TflmsSetting } from '../../staging/literature/t
 import { eachUseLayout } from '../../staging/schedule/activations'
 import { opCosts } from '../../staging/schedule/chain'
 import type { Section, Verdict } from './page'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import {
   besideAuto,
@@ -120,11 +120,10 @@ const limits = (n: Network, rows: readonly Row[]): readonly Verdict[] =>
       row: `${n.name}: largest size, ${column}`,
       paper: `${paper}`,
       ours: `${ours}`,
-      ...(ours === paper
-        ? {}
-        : {
-            cause: `the in-core step: ours ends at ${largestOf(rows, 'in-core')}, the paper’s at ${numberOf(2, 'largest', [n.name], 'in memory')}; its number is under *In memory*`,
-          }),
+      cause:
+        ours === paper
+          ? undefined
+          : `the in-core step: ours ends at ${largestOf(rows, 'in-core')}, the paper’s at ${numberOf(2, 'largest', [n.name], 'in memory')}; its number is under *In memory*`,
     }
   })
 
@@ -143,11 +142,12 @@ const ratesSection = (n: Network, rows: readonly Row[], plot: Plotter): readonly
     x: 'pixels a side',
     y: 'megapixels/s',
     yFrom: Math.floor(Math.min(...rows.flatMap((r) => r.seconds.map((s) => rate(r.size, s) ?? Infinity)))),
-    series: METHODS.map((name, i) => ({
-      name,
-      ours: name === 'auto',
-      points: rows.map((r) => [r.size, rate(r.size, r.seconds[i]) ?? undefined] as const),
-    })),
+    series: linesOf(
+      METHODS,
+      rows,
+      (r) => r.size,
+      (r, i) => rate(r.size, r.seconds[i]),
+    ),
   })
   return [
     {
@@ -248,7 +248,7 @@ const tunedSection = (n: Network, rows: readonly (Tuned | null)[]): readonly Sec
           row: `${n.table === 'table1' ? 'Table 1' : 'Table 2'}: threshold falls with the size`,
           paper: `${at(Number(theirs[0]![1]), 'swap', 'threshold')} to ${at(Number(theirs.filter((r) => r[0] === 'swap').at(-1)![1]), 'swap', 'threshold')}`,
           ours: `${found[0]?.threshold} to ${found.at(-1)?.threshold}`,
-          ...(falls((r) => r.threshold) ? {} : { cause: 'the layout changes with the size' }),
+          cause: falls((r) => r.threshold) ? undefined : 'the layout changes with the size',
         },
         {
           row: `${n.table === 'table1' ? 'Table 1' : 'Table 2'}: swapping is needed from size`,

@@ -11,7 +11,7 @@ import type { Planner } from '../../staging/schedule/candidate'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { smallestOf } from '../../src/stage/sweep'
 import type { Cell, Section, Verdict } from './page'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import { residualGraph } from './residual'
 import {
@@ -120,11 +120,10 @@ const figure8Verdicts = (model: string, on: string, rows: readonly Row[]): reado
       row: `Figure 8: ${model} on ${on}, largest size in memory`,
       paper: `${paperEnds}²`,
       ours: `${ours}²`,
-      ...(ours === paperEnds
-        ? {}
-        : {
-            cause: `the artifact’s outputs hold ${rounded(kept)} of ${rounded(machine(on).memoryBytes / GIB)} GiB at ${failsAt}², where it first fails; gradients and workspaces take the rest. Our whole step holds less: rectifiers work in place or are fused, and gradients are freed at their last use`,
-          }),
+      cause:
+        ours === paperEnds
+          ? undefined
+          : `the artifact’s outputs hold ${rounded(kept)} of ${rounded(machine(on).memoryBytes / GIB)} GiB at ${failsAt}², where it first fails; gradients and workspaces take the rest. Our whole step holds less: rectifiers work in place or are fused, and gradients are freed at their last use`,
     },
     {
       row: `Figure 8: ${model} on ${on}, tiled, 20480² over 10240²`,
@@ -160,11 +159,12 @@ const figure8 = (model: string, on: string, rows: readonly Row[], plot: Plotter)
     log: true,
     logX: true,
     series: [
-      ...METHODS.map((name, i) => ({
-        name,
-        ours: name === 'auto',
-        points: rows.map((x) => [x.size, x.seconds[i] ?? undefined] as const),
-      })),
+      ...linesOf(
+        METHODS,
+        rows,
+        (x) => x.size,
+        (x, i) => x.seconds[i],
+      ),
       ...(model === 'vgg19-features' ? [] : paperLines),
     ],
   })
@@ -243,11 +243,9 @@ const memorySection = (all: readonly (Memory | null)[]): readonly Section[] => {
           row: `Section 6.2: ${m.model}, memory at 10240²`,
           paper: `${paper(m)} GiB`,
           ours: `${rounded(nearest)} GiB (${nearest === m.all ? 'all outputs' : 'rectifiers in place'})`,
-          ...(close
-            ? {}
-            : {
-                cause: `${percent(nearest / paper(m) - 1)} from the paper’s. 10K may be 10000 or 10240 pixels: that is ${percent(1.024 ** 2 - 1)}; the rest is outputs that its modules keep or share`,
-              }),
+          cause: close
+            ? undefined
+            : `${percent(nearest / paper(m) - 1)} from the paper’s. 10K may be 10000 or 10240 pixels: that is ${percent(1.024 ** 2 - 1)}; the rest is outputs that its modules keep or share`,
         }
       }),
     },
