@@ -36,10 +36,10 @@ const tableText = (): string =>
 
 const helpText = (name: string, suites: Suites): string =>
   Object.entries(suites)
-    .flatMap(([suite, { text, writes, takes, needs, names, options = {} }], i) => [
+    .flatMap(([suite, { text, writes, takes, needs, names, options }], i) => [
       `npm run bench -- ${name}${i === 0 ? '' : ` --suite ${suite}`}${names === undefined ? '' : ` ${names}`}`,
       `  ${text}`,
-      `  takes ${takes}${needs === undefined ? '' : `, needs ${needs}`}; writes ${writes?.join(', ') ?? 'no file'}`,
+      `  takes ${takes}${needs === undefined ? '' : `, needs ${needs}`}; writes ${writes.join(', ') || 'no file'}`,
       ...Object.entries(options).map(([option, o]) => {
         const standard = o.default === undefined ? '' : ` (default ${o.default})`
         return `  ${`--${option}${o.value === undefined ? '' : ` ${o.value}`}`.padEnd(18)} ${o.text}${standard}`
@@ -48,7 +48,7 @@ const helpText = (name: string, suites: Suites): string =>
     .join('\n')
 
 /** Checks the arguments that the suite's module parses. */
-const check = (args: readonly string[], { options = {}, names }: Suite): void => {
+const check = (args: readonly string[], { options, names }: Suite): void => {
   const known = Object.fromEntries(
     Object.entries(options).map(([name, o]) => [name, { type: o.value === undefined ? 'boolean' : 'string' } as const]),
   )

@@ -16,264 +16,200 @@ export interface Suite {
   /** In bench/. */
   readonly file: string
   /** Files of bench/results. */
-  readonly writes?: readonly string[]
-  readonly takes: 'seconds' | 'minutes' | 'an hour' | 'hours'
+  readonly writes: readonly string[]
+  readonly takes: Time
   readonly needs?: string
   /** Arguments without a flag. */
   readonly names?: string
-  readonly options?: Options
+  readonly options: Options
 }
+type Time = 'seconds' | 'minutes' | 'an hour' | 'hours'
 
-const rounds = (count: string) => ({ value: 'N', text: 'turns of each side', default: count }) as const
-const only = (value: string) => ({ value, text: 'measure this one alone' }) as const
-const python = (standard: string) => ({
-  value: 'PATH',
-  text: 'a Python that has PyTorch',
-  default: process.env['SPILLWAY_PYTHON'] ?? standard,
-})
-const OTHER = '[FOLDER]'
-const NETWORKS = '[NETWORK …]'
+// ---------------------------------------------------------------- options
+
+const flag = (text: string) => ({ text }) as const
+const valued = (value: string, text: string) => ({ value, text }) as const
+const preset = (value: string, text: string, standard: string) => ({ value, text, default: standard }) as const
+
+const rounds = (count: string) => preset('N', 'turns of each side', count)
+const only = (value: string) => valued(value, 'measure this one alone')
+const python = (standard: string) => preset('PATH', 'a Python that has PyTorch', process.env['SPILLWAY_PYTHON'] ?? standard)
+const steps = (count: string) => preset('N', 'steps of a turn', count)
+const spill = valued('DIR', 'the folder of the spill file')
+const keepBusy = flag('keep samples of a busy machine, too')
 const VENV = 'build/venv/bin/python'
 
 const CPU = {
   python: python(VENV),
-  cases: { value: 'A,B', text: 'these cases; the results of others stay' },
+  cases: valued('A,B', 'these cases; the results of others stay'),
   rounds: rounds('15'),
-  threads: { value: 'N', text: 'threads of each side', default: '2' },
-  'keep-busy': { text: 'keep the processors busy between the sides' },
-  out: { value: 'FILE', text: 'write the results there' },
-  redraw: { text: 'draw the plot of the stored results, and measure nothing' },
-} as const satisfies Options
-const MODES = {
-  ...CPU,
-  modes: { value: 'A,B', text: 'the ways of PyTorch to run a step; default: all' },
-} as const satisfies Options
+  threads: preset('N', 'threads of each side', '2'),
+  'keep-busy': keepBusy,
+  out: valued('FILE', 'write the results there'),
+  redraw: flag('draw the plot of the stored results, and measure nothing'),
+} as const
+const MODES = { ...CPU, modes: valued('A,B', 'the ways of PyTorch to run a step; default: all') } as const
 
-const cpu = <O extends Options>(name: string, text: string, takes: Suite['takes'], options: O, needs?: string) => ({
-  ...{ text, file: 'cpu/run.ts', writes: [`cpu-${name}.json`, `cpu-${name}.svg`], takes, options },
-  ...(needs === undefined ? {} : { needs }),
+// ---------------------------------------------------------------- suites
+
+type More = Partial<Pick<Suite, 'needs' | 'names' | 'writes'>>
+
+/** A bench of its own module, with results of the module's name. */
+const suite = <O extends Options = Record<never, never>>(
+  file: string,
+  takes: Time,
+  text: string,
+  more: More & { options?: O } = {},
+) => ({
+  ...{ text, file: `${file}.ts`, writes: [`${file}.json`], takes },
+  ...more,
+  options: (more.options ?? {}) as O,
 })
+
+const cpu = <O extends Options>(name: string, takes: Time, text: string, options: O, more: More = {}) =>
+  suite('cpu/run', takes, text, { writes: [`cpu-${name}.json`, `cpu-${name}.svg`], options, ...more })
+const beside = <O extends Options>(name: string, text: string, options: O) =>
+  cpu(name, 'an hour', text, options, { needs: 'PyTorch' })
+
+const NETWORKS = { names: '[NETWORK …]' }
+const OTHER = { names: '[FOLDER]' }
+const OTHER_AND_NETWORKS = { names: '[FOLDER] [NETWORK …]' }
 
 export const BENCHES = {
   cpu: {
-    'in-core': cpu('in-core', 'training steps of five networks', 'an hour', MODES, 'PyTorch'),
-    modern: cpu('modern', 'training steps of eight networks since 2017', 'an hour', MODES, 'PyTorch'),
-    bf16: cpu('bf16', 'training steps in bf16', 'an hour', MODES, 'PyTorch'),
-    checkpointing: cpu(
-      'checkpointing',
-      "PyTorch's checkpointing, and ours in a third of its memory",
-      'an hour',
-      MODES,
-      'PyTorch',
-    ),
-    large: cpu('large', 'images of 4096² and 8192² in a small budget', 'hours', CPU),
-    tiles: cpu('tiles', 'one tile per core, or one tile at a time', 'minutes', CPU),
-    weights: cpu('weights', 'the cost of weight layouts', 'minutes', CPU),
-    roofline: cpu('roofline', 'training steps beside the least time that the processor allows', 'an hour', CPU),
-    versions: cpu('versions', 'training steps in turns with another checkout', 'an hour', {
+    'in-core': beside('in-core', 'training steps of five networks', MODES),
+    modern: beside('modern', 'training steps of eight networks since 2017', MODES),
+    bf16: beside('bf16', 'training steps in bf16', CPU),
+    checkpointing: beside('checkpointing', "PyTorch's checkpointing, and ours in a third of its memory", CPU),
+    large: cpu('large', 'hours', 'images of 4096² and 8192² in a small budget', CPU),
+    tiles: cpu('tiles', 'minutes', 'one tile per core, or one tile at a time', CPU),
+    weights: cpu('weights', 'minutes', 'the cost of weight layouts', CPU),
+    roofline: cpu('roofline', 'an hour', 'training steps beside the least time that the processor allows', CPU),
+    versions: cpu('versions', 'an hour', 'training steps in turns with another checkout', {
       ...CPU,
-      before: { value: 'FOLDER', text: 'the other checkout' },
+      before: valued('FOLDER', 'the other checkout'),
     }),
-    cold: cpu('cold', 'steps in half of their memory, planned without and with measurements', 'an hour', CPU),
-    overhead: {
-      text: 'the cost of a call besides its arithmetic',
-      ...{ file: 'overhead.ts', writes: ['overhead.json'], takes: 'minutes', names: OTHER },
-    },
-    frozen: {
-      text: 'a step with frozen parameters, compared with a whole one',
-      ...{ file: 'frozen.ts', writes: ['frozen.json'], takes: 'minutes', options: { rounds: rounds('3') } },
-    },
-    masked: {
-      text: 'a masked network with and without skipping empty parts',
-      ...{ file: 'masked.ts', writes: ['masked.json'], takes: 'minutes' },
+    cold: cpu('cold', 'an hour', 'steps in half of their memory, planned without and with measurements', CPU),
+    overhead: suite('overhead', 'minutes', 'the cost of a call besides its arithmetic', OTHER),
+    frozen: suite('frozen', 'minutes', 'a step with frozen parameters, compared with a whole one', {
+      options: { rounds: rounds('3') },
+    }),
+    masked: suite('masked', 'minutes', 'a masked network with and without skipping empty parts', {
       options: {
-        sides: { value: 'N,N', text: 'sides of the image', default: '1024,2048' },
-        images: { value: 'A,B', text: 'images: blobs, full', default: 'blobs,full' },
+        sides: preset('N,N', 'sides of the image', '1024,2048'),
+        images: preset('A,B', 'images: blobs, full', 'blobs,full'),
         turns: rounds('3'),
-        steps: { value: 'N', text: 'steps of a turn', default: '3' },
+        steps: steps('3'),
         only: only('PLAN'),
       },
-    },
+    }),
   },
   onednn: {
-    steps: {
-      text: 'training steps with four versions of oneDNN, in turns',
-      ...{ file: 'onednn.ts', writes: ['onednn.json'], takes: 'hours', names: '[PATTERN …]' },
+    steps: suite('onednn', 'hours', 'training steps with four versions of oneDNN, in turns', {
+      names: '[PATTERN …]',
       options: {
-        versions: { value: 'A,B', text: 'these versions; default: all' },
-        cases: { value: 'A,B', text: 'these networks; default: all' },
+        versions: valued('A,B', 'these versions; default: all'),
+        cases: valued('A,B', 'these networks; default: all'),
         rounds: rounds('7'),
-        'keep-busy': { text: 'keep the processors busy between the sides' },
-        out: { value: 'FILE', text: 'write only this file' },
-        test: { text: 'run the tests of PATTERN with each version instead' },
+        'keep-busy': keepBusy,
+        out: valued('FILE', 'write only this file'),
+        test: flag('run the tests of PATTERN with each version instead'),
       },
-    },
+    }),
   },
   learning: {
-    examples: {
-      text: "trainings of the examples, compared with PyTorch's",
-      ...{ file: 'examples.ts', writes: ['examples.json'], takes: 'an hour' },
+    examples: suite('examples', 'an hour', "trainings of the examples, compared with PyTorch's", {
       options: {
-        dump: { value: 'DIR', text: 'write weights and batches for PyTorch instead' },
+        dump: valued('DIR', 'write weights and batches for PyTorch instead'),
         only: only('NAME'),
-        seeds: { value: 'N', text: 'dumped trainings', default: '10' },
+        seeds: preset('N', 'dumped trainings', '10'),
       },
-    },
-    anysize: {
-      text: "predictions for photos of 40 sizes, compared with PyTorch's",
-      ...{ file: 'anysize.ts', takes: 'minutes', needs: 'PyTorch', options: { python: python('python3') } },
-    },
+    }),
+    anysize: suite('anysize', 'minutes', "predictions for photos of 40 sizes, compared with PyTorch's", {
+      ...{ writes: [], needs: 'PyTorch', options: { python: python('python3') } },
+    }),
   },
   data: {
-    feed: {
-      text: 'a step fed from memory, JPEGs, bytes and floats',
-      ...{ file: 'feed.ts', writes: ['feed.json'], takes: 'minutes' },
-      options: { rounds: rounds('5'), images: { value: 'N', text: 'images of the data set', default: '64' } },
-    },
-    slides: {
-      text: 'training on whole slides, compared with the same pixels in .npy',
-      ...{ file: 'slides.ts', writes: ['slides.json'], takes: 'an hour' },
+    feed: suite('feed', 'minutes', 'a step fed from memory, JPEGs, bytes and floats', {
+      options: { rounds: rounds('5'), images: preset('N', 'images of the data set', '64') },
+    }),
+    slides: suite('slides', 'an hour', 'training on whole slides, compared with the same pixels in .npy', {
       options: {
         only: only('NETWORK'),
-        width: { value: 'N', text: 'width of a slide' },
-        height: { value: 'N', text: 'height of a slide' },
-        budget: { value: 'SIZE', text: 'the budget' },
-        steps: { value: 'N', text: 'steps of a training', default: '4' },
-        spill: { value: 'DIR', text: 'the folder of the spill file' },
+        width: valued('N', 'width of a slide'),
+        height: valued('N', 'height of a slide'),
+        budget: valued('SIZE', 'the budget'),
+        steps: preset('N', 'steps of a training', '4'),
+        spill,
       },
-    },
+    }),
   },
   predictions: {
-    tiled: {
-      text: 'pixels per second of predictions at 8192² in 512 MiB, compared with small images in-core',
-      ...{ file: 'predictions.ts', writes: ['predictions.json'], takes: 'hours' },
+    tiled: suite('predictions', 'hours', 'predictions at 8192² in 512 MiB, compared with small images in-core', {
       options: {
-        side: { value: 'N', text: 'side of the large image', default: '8192' },
-        small: { value: 'N', text: 'side of the small image', default: '512' },
-        budget: { value: 'SIZE', text: 'the budget of the large image', default: '512MiB' },
+        side: preset('N', 'side of the large image', '8192'),
+        small: preset('N', 'side of the small image', '512'),
+        budget: preset('SIZE', 'the budget of the large image', '512MiB'),
         rounds: rounds('3'),
         only: only('NETWORK'),
-        spill: { value: 'DIR', text: 'the folder of the spill file' },
+        spill,
       },
-    },
+    }),
   },
   import: {
-    networks: {
-      text: 'networks of torchvision, timm and segmentation-models-pytorch that import takes',
-      ...{
-        file: 'import.ts',
-        writes: ['import.json', 'programs.json', 'survey.json'],
-        takes: 'hours',
-        needs: 'PyTorch',
-        names: NETWORKS,
-      },
+    networks: suite('import', 'hours', 'networks of torchvision, timm and segmentation-models-pytorch that import takes', {
+      ...{ ...NETWORKS, writes: ['import.json', 'programs.json', 'survey.json'], needs: 'PyTorch' },
       options: {
         python: python('python3'),
-        programs: { text: 'programs of torch.export, in training mode and for inference' },
-        survey: { text: 'programs of more families, for inference' },
-        losses: { text: 'train imported programs, and compare their losses' },
-        keep: { value: 'FOLDER', text: 'keep the exported files there' },
+        programs: flag('programs of torch.export, in training mode and for inference'),
+        survey: flag('programs of more families, for inference'),
+        losses: flag('train imported programs, and compare their losses'),
+        keep: valued('FOLDER', 'keep the exported files there'),
       },
-    },
+    }),
   },
   ranks: {
-    batch: {
-      text: 'a batch over 2 to 1024 GPUs, simulated',
-      ...{ file: 'ranks.ts', writes: ['ranks.json'], takes: 'minutes' },
-    },
-    bands: {
-      text: 'images in bands of rows over 1, 2 and 4 GPUs, simulated',
-      ...{ file: 'bands.ts', writes: ['bands.json'], takes: 'minutes' },
-    },
-    ddp: {
-      text: "two processes in turns with PyTorch's DistributedDataParallel",
-      ...{ file: 'ddp.ts', writes: ['ddp.json'], takes: 'an hour', needs: 'PyTorch, MPI' },
-      options: {
-        python: python(VENV),
-        rounds: rounds('5'),
-        steps: { value: 'N', text: 'steps of a turn', default: '5' },
-      },
-    },
+    batch: suite('ranks', 'minutes', 'a batch over 2 to 1024 GPUs, simulated'),
+    bands: suite('bands', 'seconds', 'images in bands of rows over 1, 2 and 4 GPUs, simulated'),
+    ddp: suite('ddp', 'an hour', "two processes in turns with PyTorch's DistributedDataParallel", {
+      ...{ needs: 'PyTorch, MPI', options: { python: python(VENV), rounds: rounds('5'), steps: steps('5') } },
+    }),
   },
   plans: {
-    zoo: {
-      text: 'auto on 40 networks at a half to a sixteenth of their memory',
-      ...{ file: 'zoo.ts', writes: ['zoo.json'], takes: 'an hour', names: NETWORKS },
-      options: { refusals: { text: 'find only the smallest budgets' } },
-    },
-    joint: {
-      text: 'auto on seven networks in small budgets, compared with another checkout',
-      ...{ file: 'joint.ts', writes: ['joint.json'], takes: 'minutes', names: `${OTHER} ${NETWORKS}` },
-    },
-    bounds: {
-      text: 'lower bounds of six networks',
-      ...{ file: 'bounds.ts', writes: ['bounds.json'], takes: 'minutes', names: NETWORKS },
-    },
-    waiting: {
-      text: 'waits on a link of 1 GB/s, compared with another checkout',
-      ...{ file: 'waiting.ts', writes: ['waiting.json'], takes: 'minutes', names: `${OTHER} ${NETWORKS}` },
-    },
-    large: {
-      text: 'auto on images of 16384² to 40960²',
-      ...{ file: 'large.ts', writes: ['large.json'], takes: 'minutes', names: '[CASE …]' },
-    },
+    zoo: suite('zoo', 'an hour', 'auto on 40 networks at a half to a sixteenth of their memory', {
+      ...{ ...NETWORKS, options: { refusals: flag('find only the smallest budgets') } },
+    }),
+    joint: suite('joint', 'minutes', 'auto on seven networks in small budgets, and in another checkout', OTHER_AND_NETWORKS),
+    bounds: suite('bounds', 'minutes', 'lower bounds of six networks', NETWORKS),
+    waiting: suite('waiting', 'minutes', 'waits on a link of 1 GB/s, and in another checkout', OTHER_AND_NETWORKS),
+    large: suite('large', 'minutes', 'auto on images of 16384² to 40960²', { names: '[CASE …]' }),
   },
   planning: {
-    strategies: {
-      text: 'seconds of every strategy for large networks, compared with another checkout',
-      ...{ file: 'planning.ts', writes: ['planning.json'], takes: 'minutes', names: `${OTHER} ${NETWORKS}` },
-    },
-    limit: {
-      text: 'seconds relative to the machine of the limit of five',
-      ...{ file: 'limit.ts', writes: ['limit.json'], takes: 'an hour', names: 'FOLDER' },
-    },
-    deep: {
-      text: 'seconds and memory for 20 000 ops',
-      ...{ file: 'deep.ts', writes: ['deep.json'], takes: 'minutes' },
-    },
-    gigapixel: {
-      text: 'seconds and memory for images of 16384²',
-      ...{ file: 'gigapixel.ts', writes: ['gigapixel.json'], takes: 'minutes', names: NETWORKS },
-    },
+    strategies: suite('planning', 'minutes', 'seconds of every strategy, and in another checkout', OTHER_AND_NETWORKS),
+    limit: suite('limit', 'an hour', 'seconds relative to the machine of the limit of five', { names: 'FOLDER' }),
+    deep: suite('deep', 'minutes', 'seconds and memory for 20 000 ops'),
+    gigapixel: suite('gigapixel', 'minutes', 'seconds and memory for images of 16384²', NETWORKS),
   },
   sizes: {
-    networks: {
-      text: 'memory of every network of the zoo, and its smallest budget',
-      ...{ file: 'sizes.ts', writes: ['sizes.json'], takes: 'an hour', names: NETWORKS },
-    },
-    fits: {
-      text: '`fits` for 20 networks on four simulated machines',
-      ...{ file: 'fits.ts', writes: ['fits.json'], takes: 'an hour', names: NETWORKS },
-    },
+    networks: suite('sizes', 'an hour', 'memory of every network of the zoo, and its smallest budget', NETWORKS),
+    fits: suite('fits', 'an hour', '`fits` for 20 networks on four simulated machines', NETWORKS),
   },
   launches: {
-    steps: {
-      text: 'launches and bytes of steps on the CUDA device, counted without a GPU',
-      ...{ file: 'launches.ts', writes: ['launches.json'], takes: 'minutes', needs: 'headers of CUDA', names: NETWORKS },
-      options: { as: { value: 'COLUMN', text: 'the column of the results', default: 'now' } },
-    },
+    steps: suite('launches', 'minutes', 'launches and bytes of steps on the CUDA device, counted without a GPU', {
+      ...{ ...NETWORKS, needs: 'headers of CUDA', options: { as: preset('COLUMN', 'the column of the results', 'now') } },
+    }),
   },
   answers: {
-    commands: {
-      text: 'the time to a first answer of the command line',
-      ...{ file: 'answers.ts', writes: ['answers.json'], takes: 'minutes', names: '[TIMES] [REGEX]' },
-    },
-    editor: {
-      text: "hover, completion and memory of TypeScript's server",
-      ...{ file: 'editor.ts', writes: ['editor.json'], takes: 'minutes' },
-    },
+    commands: suite('answers', 'minutes', 'the time to a first answer of the command line', { names: '[TIMES] [REGEX]' }),
+    editor: suite('editor', 'minutes', "hover, completion and memory of TypeScript's server"),
   },
   memory: {
-    process: {
-      text: 'the peak memory of training processes, compared with their plans',
-      ...{ file: 'process.ts', writes: ['process.json'], takes: 'an hour', names: NETWORKS },
-    },
-    spill: {
-      text: 'the rates of a spill file',
-      ...{ file: 'spill.ts', writes: ['spill.json'], takes: 'minutes', names: OTHER },
-    },
+    process: suite('process', 'an hour', 'the peak memory of training processes, compared with their plans', NETWORKS),
+    spill: suite('spill', 'minutes', 'the rates of a spill file', OTHER),
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Suite>>>>
+
+// ---------------------------------------------------------------- arguments
 
 type Given<O> = {
   readonly [K in keyof O]: O[K] extends { readonly value: string }

@@ -22,7 +22,8 @@ import { measureWeights, plottedWeights, showWeights, WEIGHTED } from './weights
 const { given } = argumentsOf({
   options: {
     suite: { value: 'NAME', text: '', default: 'in-core' },
-    ...{ ...BENCHES.cpu['in-core'].options, ...BENCHES.cpu.versions.options },
+    ...BENCHES.cpu['in-core'].options,
+    ...BENCHES.cpu.versions.options,
   },
 })
 

@@ -30,7 +30,7 @@ test('each suite has a row in the page, with its results', () => {
       .filter((line) => line.startsWith(`| \`npm run bench -- ${command}`) || line.startsWith(`| \`${suite}\` |`))
     assert.ok(rows.length > 0, command)
     if (row.file !== 'cpu/run.ts')
-      for (const file of row.writes ?? [])
+      for (const file of row.writes)
         assert.ok(
           rows.some((line) => line.includes(`\`${file}\``)),
           `${command}: ${file}`,
