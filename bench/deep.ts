@@ -2,9 +2,9 @@
 // machine that is simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects
 // garbage more often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the
 // least counts: other work of the machine only adds to it.
-import { isLeft } from 'fp-ts/Either'
 import { compile } from '../staging/compile'
 import { mib } from '../staging/core/bytes'
+import { certain } from '../staging/core/certain'
 import { residualChain } from './acceptance/times'
 import { on } from './acceptance/cases'
 import { asked, begin, processorSeconds, record, ROOT } from './sides'
@@ -25,8 +25,7 @@ interface Answer {
 const once = (): Answer => {
   const graph = residualChain(BLOCKS)
   const began = process.cpuUsage()
-  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * BLOCKS) })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  certain('a chain has a plan')(compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * BLOCKS) }))
   return {
     ops: graph.ops.length,
     seconds: Number(processorSeconds(began).toFixed(1)),

@@ -4,26 +4,15 @@
 // number by number.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
 import * as classify from '../examples/classify'
 import * as fineTune from '../examples/fine-tune'
 import * as importOnnx from '../examples/import-onnx'
 import * as segment from '../examples/segment'
-import {
-  crossEntropy,
-  type Data,
-  errorText,
-  evaluate,
-  mib,
-  type Model,
-  type SpillwayError,
-  stage,
-  type Staged,
-  train,
-} from '../src'
+import { crossEntropy, type Data, evaluate, mib, type Model, stage, type Staged, train } from '../src'
 import type { TrainOptions } from '../src'
 import { openRunData } from '../src/data/open'
 import type { Feed, NativeFeed } from '../src/data/feed'
+import { orThrow } from '../src/errors/exceptions'
 import { npyHead } from '../src/files/npy'
 import { openDevice } from '../src/train/device'
 import { lengthOf } from '../src/train/length'
@@ -75,11 +64,6 @@ export const EXAMPLES: Readonly<Record<string, () => Promise<Example>>> = {
 
 const seedsTo = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1)
 
-const done = <A>(e: Either<SpillwayError, A>): A => {
-  if (isLeft(e)) throw new Error(errorText(e.left))
-  return e.right
-}
-
 // ---------------------------------------------------------------- for PyTorch
 
 /** The number of each channel, or of all: the images have one. */
@@ -95,10 +79,10 @@ const growing = (file: string, type: 'f4' | 'i4', shape: readonly number[]) => {
 /** The batches of steps 1 to `steps`, as numbers; images have one channel. */
 const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolean, at: string, steps?: number): Promise<void> => {
   const { graph } = e.plan.plan
-  const opened = done(openRunData(data, { seed, shuffle, prefetch: 1, workers: 1, isKept: false }, graph))
+  const opened = orThrow(openRunData(data, { seed, shuffle, prefetch: 1, workers: 1, isKept: false }, graph))
   const input = graph.values.find((v) => v.role === 'input')!
   const [batch] = input.shape as readonly [number]
-  const count = steps ?? done(lengthOf(e.how, opened.samples, batch)).steps
+  const count = steps ?? orThrow(lengthOf(e.how, opened.samples, batch)).steps
   if (opened.source.kind !== 'fed') throw new Error('the examples are fed images')
   const feed = opened.source.open() as Feed<NativeFeed>
   const { slots, arrays } = await feed.places(1, count)
@@ -134,10 +118,10 @@ const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolea
 
 const dumpWeights = (e: Example, seed: number, at: string): void => {
   const state = modelState(e.plan.plan.graph)
-  const session = done(openDevice(e.plan, { tier: { kind: 'memory' } }))
-  done(session.initialise(seed))
-  if (e.how.weights !== undefined) done(loadWeights(e.how.weights, state, session, e.how))
-  done(saveWeights(join(at, 'weights.safetensors'), state, session, NO_ORIGIN, 0))
+  const session = orThrow(openDevice(e.plan, { tier: { kind: 'memory' } }))
+  orThrow(session.initialise(seed))
+  if (e.how.weights !== undefined) orThrow(loadWeights(e.how.weights, state, session, e.how))
+  orThrow(saveWeights(join(at, 'weights.safetensors'), state, session, NO_ORIGIN, 0))
   session.dispose()
 }
 

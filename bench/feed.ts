@@ -62,13 +62,6 @@ const makeImages = async (at: string, count: number): Promise<void> => {
 
 // ---------------------------------------------------------------- a side
 
-interface Taken {
-  readonly secondsPerStep: number
-  readonly feedSecondsPerStep: number
-  readonly readBytesPerSample: number
-  readonly processorSecondsPerStep: number
-}
-
 const inMemory = (at: string): Data => {
   const file = readFileSync(join(at, 'floats', 'input.npy'))
   const [size, head] = [3 * SIDE * SIDE, 10 + file.readUInt16LE(8)]
@@ -88,7 +81,7 @@ const dataOf = (side: Side, at: string): Data => {
 /** The bytes that the process has read by system calls. */
 const bytesRead = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
 
-const once = async (side: Side, at: string): Promise<Taken> => {
+const once = async (side: Side, at: string) => {
   const options = { loss: crossEntropy, algorithms: 'fixed' } as const
   const seconds: number[] = []
   let began = { read: 0, spent: 0 }
@@ -118,6 +111,7 @@ const once = async (side: Side, at: string): Promise<Taken> => {
     processorSecondsPerStep: (ended.spent - began.spent) / STEPS,
   }
 }
+type Taken = Awaited<ReturnType<typeof once>>
 
 // ---------------------------------------------------------------- all
 

@@ -39,15 +39,6 @@ const refusal = (path: string): string | undefined => {
   return undefined
 }
 
-interface Result {
-  readonly exporter: string
-  readonly state: string
-  readonly taken: number
-  readonly of: number
-  readonly refused: Readonly<Record<string, string>>
-  readonly notExported: readonly string[]
-}
-
 /** A file that was exported, and the reason if the import refuses it. */
 interface Tried extends Exported {
   readonly why?: string | undefined
@@ -75,7 +66,7 @@ const triedIn = async (folder: string): Promise<readonly Tried[]> => {
   return tried
 }
 
-const resultOf = (tried: readonly Tried[], exporter: string, state: string): Result => {
+const resultOf = (tried: readonly Tried[], exporter: string, state: string) => {
   const mine = tried.filter((t) => t.exporter === exporter && t.state === state)
   const exported = mine.filter((t) => t.file !== undefined)
   const refused = exported.flatMap((t) => (t.why === undefined ? [] : [[t.name, t.why] as const]))

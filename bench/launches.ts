@@ -5,7 +5,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { certain } from '../staging/core/certain'
 import { compile, compileSegments } from '../staging/compile'
 import { type Graph, valueBytes } from '../staging/graph/graph'
 import { laidOut, readers } from '../staging/graph/laid'
@@ -42,12 +42,13 @@ interface Counted {
   readonly bytes: number
 }
 
+const inCoreOn = <M extends Machine>(machine: M) =>
+  ({ strategy: 'in-core', machine, budgetBytes: machine.memoryBytes, algorithms: 'fixed' }) as const
+
 const planOf = (network: string, batch: number, side: number, on: LocalMachine): Plan => {
   const graph = graphOf(network, on, batch, side)
   if (!graph) throw new Error(`there is no ${network}`)
-  const plan = compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes, algorithms: 'fixed' })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  return plan.right
+  return certain(network)(compile(graph, inCoreOn(on)))
 }
 
 /** The counting program, and a folder for its input. */
@@ -83,16 +84,8 @@ const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) =
 }
 
 /** The same step in other segments, with the rest of the plan. */
-const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan => {
-  const plan = compileSegments(graph, segments, {
-    strategy: 'in-core',
-    machine: on,
-    budgetBytes: on.memoryBytes,
-    algorithms: 'fixed',
-  })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  return plan.right
-}
+const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan =>
+  certain(graph.name)(compileSegments(graph, segments, inCoreOn(on)))
 
 const launchesOf = (counted: readonly Counted[]): number => counted.reduce((n, c) => n + c.kernels + c.products, 0)
 

@@ -20,6 +20,7 @@ import {
   train,
 } from '../src'
 import { npyHead } from '../src/files/npy'
+import { certain } from '../staging/core/certain'
 import { asked, begin, inFolder, median, processorSeconds, record, ROOT, rounded } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
@@ -67,21 +68,11 @@ const draw = (folder: string, side: number, image: string): number => {
 
 const model = (side: number): Model => {
   const layers = [fromBytes({ mean: 0.5, std: 0.25 }), resnet18Body, gatedAttentionPool('pool', 64), linear('head', 2)] as const
-  const made = modelAt([1, 3, side, side], masked(BLOCK, ...layers))
-  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
-  return made.right
-}
-
-interface Ran {
-  readonly losses: readonly number[]
-  readonly seconds: readonly number[]
-  readonly processorSeconds: readonly number[]
-  readonly skippedShare?: number
-  readonly peakMiB: number
+  return certain('the model is valid')(modelAt([1, 3, side, side], masked(BLOCK, ...layers)))
 }
 
 /** One training, in this process. */
-const run = async (folder: string, side: number, plan: Planned, steps: number): Promise<Ran> => {
+const run = async (folder: string, side: number, plan: Planned, steps: number) => {
   const net = model(side)
   const { strategy, algorithms } = plan
   const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB(side))) } : {}
@@ -107,6 +98,7 @@ const run = async (folder: string, side: number, plan: Planned, steps: number): 
     ...(skippedShare ? { skippedShare } : {}),
   }
 }
+type Ran = Awaited<ReturnType<typeof run>>
 
 type Given = ReturnType<typeof argumentsOf<typeof BENCHES.cpu.masked.options>>['given']
 

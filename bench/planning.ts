@@ -1,7 +1,7 @@
 // `npm run bench -- planning`: the seconds of planning, here and in the checkout in FOLDER, in turns. In: large networks, all or those named, at half
 // of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan (the median of the
 // processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
-import { isLeft } from 'fp-ts/Either'
+import { certain } from '../staging/core/certain'
 import { mse, PAGE_BYTES, stage, strategies, zooEntry } from '../src'
 import { begin, chosen, folderAndNames, inTurns, median, processorSeconds, record } from './sides'
 
@@ -22,9 +22,7 @@ const anyStage = stage as (model: unknown, options: object) => { readonly plan: 
 const once = (only: string): Answer => {
   const plan = (name: string, shape: readonly [number, number, number, number], options: object): number => {
     const { build, loss = mse } = zooEntry(name)!
-    const model = build(shape)
-    if (isLeft(model)) throw new Error(name)
-    return anyStage(model.right, { ...options, loss, machine: MACHINE }).plan.peakPages
+    return anyStage(certain(name)(build(shape)), { ...options, loss, machine: MACHINE }).plan.peakPages
   }
   plan('resnet18', [1, 3, 64, 64], { strategy: 'auto' })
   const [name, batch, size] = CASES.find(([network]) => network === only)!

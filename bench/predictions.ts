@@ -5,9 +5,9 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
 import { type Model, PAGE_BYTES, parseBytes, predict, stage, type Staged, train, zooEntry } from '../src'
 import { npyHead } from '../src/files/npy'
+import { certain } from '../staging/core/certain'
 import { begin, inFolder, median, processorSeconds, record } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
@@ -17,11 +17,8 @@ const MORE_PIXELS = 5 * 2 ** 20
 const FOUND = join(__dirname, 'results', 'predictions.json')
 const NETWORKS = ['vgg16-features', 'unet', 'deeplabv3plus-resnet50'] as const
 
-const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1): Model => {
-  const made = zooEntry(name)!.build([batch, 3, side, side], mode)
-  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
-  return made.right as Model
-}
+const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1): Model =>
+  certain(name)(zooEntry(name)!.build([batch, 3, side, side], mode)) as Model
 
 /** Bytes, read as they are. */
 const imagesOf = (folder: string, side: number, count: number): string => {
@@ -101,8 +98,7 @@ const measured = async (folder: string): Promise<void> => {
   const [large, small, rounds] = [Number(given.side), Number(given.small), Number(given.rounds)]
   const fewImages = Math.max(1, Math.round(FEW_PIXELS / small ** 2))
   const moreImages = fewImages + Math.max(2, Math.round((MORE_PIXELS - FEW_PIXELS) / small ** 2))
-  const budget = parseBytes(given.budget)
-  if (isLeft(budget)) throw new Error(budget.left)
+  const budget = certain('the budget is a size')(parseBytes(given.budget))
   const tier: { readonly spill?: string; readonly hostMemory?: number } =
     given.spill === undefined ? { hostMemory: 2 ** 40 } : { spill: given.spill }
   const rows: Row[] = []
@@ -120,7 +116,7 @@ const measured = async (folder: string): Promise<void> => {
       })
       return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
     }
-    const [inOne, tiled] = [side(small), side(large, budget.right)]
+    const [inOne, tiled] = [side(small), side(large, budget)]
     const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
       const began = process.cpuUsage()
       const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...tier })
@@ -172,7 +168,7 @@ const measured = async (folder: string): Promise<void> => {
         `${row.rateRatioOfProcessors.toFixed(3)}; ${row.multiplicationRatio.toFixed(3)} of the multiplications a pixel`,
     )
   }
-  recorded({ side: large, budgetBytes: budget.right }, rows)
+  recorded({ side: large, budgetBytes: budget }, rows)
 }
 
 void begin(() => inFolder('predictions', measured))

@@ -73,15 +73,7 @@ const trained = (args: readonly string[]): Promise<{ readonly peak: number }> =>
     })
   })
 
-interface Row {
-  readonly network: string
-  readonly options: string
-  readonly spill: boolean
-  readonly processPeakBytes: number
-  readonly apartBytes: number
-}
-
-const measure = async ({ network, options, ...c }: Case, spill: string | undefined): Promise<Row> => {
+const measure = async ({ network, options, ...c }: Case, spill: string | undefined) => {
   const { inCoreBytes } = planned([network, ...options, '--strategy=in-core'])
   const budget = c.budget ?? `${Math.round((SHARE * inCoreBytes) / MIB)}MiB`
   const all = [network, ...options, `--budget=${budget}`, ...(spill === undefined ? [] : [`--spill=${spill}`])]
@@ -101,6 +93,7 @@ const measure = async ({ network, options, ...c }: Case, spill: string | undefin
     apartBytes,
   }
 }
+type Row = Awaited<ReturnType<typeof measure>>
 
 /** Rows of other cases stay. */
 const withRow = (row: Row): readonly Row[] => {

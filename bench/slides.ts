@@ -4,7 +4,6 @@
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
 import sharp from 'sharp'
 import {
   conv2d,
@@ -24,6 +23,7 @@ import {
   zooEntry,
 } from '../src'
 import { npyHead } from '../src/files/npy'
+import { certain } from '../staging/core/certain'
 import { asked, begin, inFolder, record, ROOT, rounded } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
@@ -71,16 +71,9 @@ const draw = async (folder: string, c: Case): Promise<void> => {
   writeFileSync(join(folder, 'npy', 'target.npy'), Buffer.concat([npyHead('i4', [SLIDES]), Buffer.from(labels.buffer)]))
 }
 
-const modelOf = (
-  made: { readonly _tag: 'Left'; readonly left: unknown } | { readonly _tag: 'Right'; readonly right: unknown },
-): Model => {
-  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
-  return made.right as Model
-}
-
 const built = ({ name, width, height }: Case): Model => {
   if (name === 'tiny')
-    return modelOf(
+    return certain(name)(
       modelAt(
         [1, 3, height, width],
         seq(
@@ -94,7 +87,7 @@ const built = ({ name, width, height }: Case): Model => {
         ),
       ),
     )
-  return modelOf(zooEntry(name)!.build([1, 3, height, width], 'train'))
+  return certain(name)(zooEntry(name)!.build([1, 3, height, width], 'train')) as Model
 }
 
 const pssBytes = (): number => 1024 * Number(/^Pss:\s+(\d+)/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'))?.[1] ?? 0)
@@ -102,9 +95,8 @@ const pssBytes = (): number => 1024 * Number(/^Pss:\s+(\d+)/m.exec(readFileSync(
 /** One training, in this process. */
 const run = async (c: Case, folder: string, kind: string, steps: number, spill: string) => {
   const net = built(c)
-  const budget = parseBytes(c.budget)
-  if (isLeft(budget)) throw new Error(budget.left)
-  const plan = stage(net, { loss: crossEntropy, budget: budget.right, spill, algorithms: 'fixed' })
+  const budget = certain('the budget is a size')(parseBytes(c.budget))
+  const plan = stage(net, { loss: crossEntropy, budget, spill, algorithms: 'fixed' })
   const data: Data = kind === 'npy' ? files(join(folder, 'npy'), { layout: 'NHWC' }) : await slides(join(folder, 'slides'))
   let pss = 0
   const timer = setInterval(() => (pss = Math.max(pss, pssBytes())), 200)

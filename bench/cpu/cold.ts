@@ -12,15 +12,6 @@ import { inTurns, type Opening, type Options, type OurStep, script, secondsOf } 
 
 export const COLD: readonly Case[] = [...CASES, sized('unet', 1, 256)]
 
-export interface Cold {
-  readonly name: string
-  readonly budgetBytes: number
-  readonly timeRatio: number
-  readonly secondsPerStep: { readonly cold: number; readonly measured: number }
-  readonly predictedSeconds: { readonly cold: number; readonly measured: number }
-  readonly samples: { readonly cold: number; readonly measured: number }
-}
-
 const WARM_UP = 2
 /** A share of in-core memory; for networks that are mostly parameters, halfway between that and the smallest budget. */
 const SHARE = 0.5
@@ -40,7 +31,7 @@ const budgeted = (c: Case, o: Options): Case => {
   return { ...c, strategy: 'auto', budgetBytes: bytesOf(pagesIn(wanted)), teaches: false }
 }
 
-export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
+export const measureCold = async (c: Case, o: Options) => {
   const asked = budgeted(c, o)
   const worker = (more: Partial<Case>, env = {}) =>
     script('worker.ts', [JSON.stringify({ ...asked, ...more }), String(o.threads), ''], undefined, env)
@@ -63,6 +54,7 @@ export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
     for (const side of Object.values(sides)) await side.end()
   }
 }
+export type Cold = Awaited<ReturnType<typeof measureCold>>
 
 export const plottedCold = (r: Cold): readonly Group[] => compared(r.name, r.secondsPerStep)
 

@@ -20,30 +20,10 @@ export const LARGE: readonly Case[] = [
   },
 ]
 
-export interface Large {
-  readonly name: string
-  /** Megapixels a second over those of the in-core step at 512 x 512. */
-  readonly rateRatio: number
-  readonly megapixelsPerSecond: number
-  readonly inCoreMegapixelsPerSecond: number
-  readonly secondsPerStep: number
-  readonly predictedSecondsPerStep: number
-  readonly budgetBytes: number
-  readonly planPeakBytes: number
-  readonly processPeakBytes: number
-  readonly strategy: string
-  readonly recomputeSeconds: number
-  /** Arithmetic in tiles over untiled: the cost of their borders. */
-  readonly haloRatio: number
-  readonly stallSeconds: number
-  readonly bytesOut: number
-  readonly bytesIn: number
-}
-
 const rateOf = (c: Case, seconds: number): number => (c.batch * c.image * c.image) / 1e6 / seconds
 
 /** One large step; small ones run before and after, so that a drift would show. */
-export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
+export const measureLarge = async (c: Case, o: Options) => {
   const small = side.ours(SMALL, o)
   const us = side.ours({ ...c, spill: o.folder }, o)
   try {
@@ -62,6 +42,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
     const rate = rateOf(c, answer.seconds)
     return {
       name: c.name,
+      /** Megapixels a second over those of the in-core step at 512 x 512. */
       rateRatio: rate / inCore,
       megapixelsPerSecond: rate,
       inCoreMegapixelsPerSecond: inCore,
@@ -72,6 +53,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
       processPeakBytes: answer.memoryBytes,
       strategy: opening.strategy,
       recomputeSeconds: answer.recomputeSeconds,
+      /** Arithmetic in tiles over untiled: the cost of their borders. */
       haloRatio: opening.haloRatio,
       stallSeconds: answer.stallMemorySeconds,
       bytesOut: answer.bytesOut,
@@ -81,6 +63,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
     for (const who of [us, small]) await who.end()
   }
 }
+export type Large = Awaited<ReturnType<typeof measureLarge>>
 
 const gibibytes = (bytes: number): string => `${(bytes / GIB).toFixed(2)} GiB`
 

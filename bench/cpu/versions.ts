@@ -5,19 +5,9 @@ import type { Case } from './cases'
 import { compared, type Group } from './plot'
 import { cpuOf, inTurns, millisecondsByKind, type Opening, type Options, ours, type OurStep, secondsOf } from './sides'
 
-export interface Versions {
-  readonly name: string
-  readonly timeRatio: number
-  readonly cpuTimeRatio: number
-  readonly secondsPerStep: { readonly before: number; readonly now: number }
-  readonly peakBytes: { readonly before: number; readonly now: number }
-  readonly millisecondsByKind: { readonly before: object; readonly now: object }
-  readonly samples: { readonly before: number; readonly now: number }
-}
-
 const WARM_UP = 2
 
-export const measureVersions = async (c: Case, o: Options): Promise<Versions> => {
+export const measureVersions = async (c: Case, o: Options) => {
   if (o.before === undefined) throw new Error('two versions need --before FOLDER, a checkout that is set up')
   const sides = { before: ours(c, o, '', resolve(o.before)), now: ours(c, o) }
   try {
@@ -37,6 +27,7 @@ export const measureVersions = async (c: Case, o: Options): Promise<Versions> =>
     for (const side of Object.values(sides)) await side.end()
   }
 }
+export type Versions = Awaited<ReturnType<typeof measureVersions>>
 
 export const plottedVersions = (r: Versions): readonly Group[] => compared(r.name, r.secondsPerStep)
 
