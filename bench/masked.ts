@@ -21,7 +21,7 @@ import {
 } from '../src'
 import { npyHead } from '../src/files/npy'
 import { certain } from '../staging/core/certain'
-import { asked, begin, inFolder, median, processorSeconds, record, ROOT, rounded } from './sides'
+import { asked, begin, chosen, inFolder, median, processorSeconds, record, ROOT, rounded } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
 const BLOCK = 32
@@ -106,8 +106,12 @@ type Given = ReturnType<typeof argumentsOf<typeof BENCHES.cpu.masked.options>>['
 const rowsOf = (folder: string, side: number, image: string, given: Given): readonly object[] => {
   const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran =>
     asked<Ran>(ROOT, __filename, [folder, String(side), name, given.steps], { SPILLWAY_ZEROS: zeros })
+  const names = chosen(
+    PLANS.map((p) => p.name),
+    given.only === undefined ? [] : [given.only],
+  )
   const tissueShare = rounded(draw(folder, side, image), 3)
-  return PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
+  return PLANS.filter(({ name }) => names.includes(name)).map((plan) => {
     const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
     const medians = (of: (ran: Ran) => readonly number[]) =>
       [0, 1].map((i) => median(turns.flatMap((turn) => of(turn[i]!)))) as [number, number]

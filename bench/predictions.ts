@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { type Model, PAGE_BYTES, parseBytes, predict, stage, type Staged, train, zooEntry } from '../src'
 import { npyHead } from '../src/files/npy'
 import { certain } from '../staging/core/certain'
-import { begin, inFolder, median, processorSeconds, record } from './sides'
+import { begin, chosen, inFolder, median, processorSeconds, record } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
 /** Pixels of the small side, in two calls: the difference of the second is the time of its further images. For the large one, an image is minutes. */
@@ -104,7 +104,7 @@ const measured = async (folder: string): Promise<void> => {
   const rows: Row[] = []
   const images = (side: number, count: number): string => imagesOf(folder, side, count)
   const [few, more, one] = [images(small, fewImages), images(small, moreImages), images(large, 1)]
-  for (const name of NETWORKS.filter((n) => given.only === undefined || n === given.only)) {
+  for (const name of chosen(NETWORKS, given.only === undefined ? [] : [given.only])) {
     const weights = await weightsOf(folder, name)
     const side = (pixels: number, bytes?: number): Side => {
       const net = built(name, pixels, 'predict')

@@ -24,7 +24,7 @@ import {
 } from '../src'
 import { npyHead } from '../src/files/npy'
 import { certain } from '../staging/core/certain'
-import { asked, begin, inFolder, record, ROOT, rounded } from './sides'
+import { asked, begin, chosen, inFolder, record, ROOT, rounded } from './sides'
 import { argumentsOf, BENCHES } from './table'
 
 const SLIDES = 4
@@ -140,8 +140,12 @@ const measured = (c: Case, folder: string, steps: string, spill: string): object
 const main = async (): Promise<void> => {
   const { given } = argumentsOf(BENCHES.data.slides)
   const spill = given.spill ?? tmpdir()
+  const names = chosen(
+    CASES.map((c) => c.name),
+    given.only === undefined ? [] : [given.only],
+  )
   const rows: object[] = []
-  for (const c of CASES.filter(({ name }) => given.only === undefined || given.only === name)) {
+  for (const c of CASES.filter(({ name }) => names.includes(name))) {
     const { width = c.width, height = c.height, budget = c.budget } = given
     const own = { ...c, width: Number(width), height: Number(height), budget }
     rows.push(await inFolder('slides', (folder) => measured(own, folder, given.steps, spill), spill))

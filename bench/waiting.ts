@@ -18,24 +18,15 @@ const BATCH = 32
 const SIDE = 224
 const SHARES = [4, 8, 16]
 
-interface Waiting {
-  readonly share: number
-  readonly budgetMiB: number
-  readonly stepSeconds: number
-  readonly computeSeconds: number
-  readonly waiting: number
-  readonly fedMiB: number
-  readonly planning: number
-}
 type Row = { readonly network: string } & Readonly<Partial<Record<'before' | 'now', readonly Waiting[]>>>
 
-const once = (network: string): readonly Waiting[] => {
+const once = (network: string) => {
   const own = machine(MACHINE)
   const rates = { inBytesPerSecond: BYTES_PER_SECOND, outBytesPerSecond: BYTES_PER_SECOND }
   const on = { ...own, link: { ...own.link, ...rates } }
   const graph = graphOf(network, on, BATCH, SIDE)!
   const { least } = resident(inCoreLayout(graph, on))
-  return SHARES.map((share): Waiting => {
+  return SHARES.map((share) => {
     const budgetBytes = bytesOf(Math.floor(least / share))
     const began = process.cpuUsage()
     // A copy of the graph: caches hold nothing of it.
@@ -55,6 +46,7 @@ const once = (network: string): readonly Waiting[] => {
     }
   })
 }
+type Waiting = ReturnType<typeof once>[number]
 
 const text = (w: Waiting): string =>
   `1/${w.share}: ${(1000 * w.stepSeconds).toFixed(1)} ms, waiting ${(100 * w.waiting).toFixed(1)} % (${w.planning} s)`

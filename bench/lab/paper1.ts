@@ -292,18 +292,9 @@ const FIGURE_4: readonly Network[] = [
 ]
 const ALLOCATORS = ['pages', 'best-fit', 'va:40MiB', 'va:2MiB']
 
-interface Held {
-  readonly batch: number
-  readonly requested: number
-  readonly held: readonly number[]
-  /** The largest budget on a best-fit pool of the device, and the step with it. */
-  readonly alone: readonly [gib: number, seconds: number] | null
-  readonly least: number
-}
-
-const heldBy = ({ name, size, batches }: Network): readonly Held[] => {
+const heldBy = ({ name, size, batches }: Network) => {
   const on = machine(ON)
-  return batches.flatMap((batch): readonly Held[] => {
+  return batches.flatMap((batch) => {
     const graph = graphOf(name, on, batch, ...size)
     const plan = graph && planOf(graph, on, 'swap:window')
     if (!graph || !plan) return []
@@ -314,12 +305,14 @@ const heldBy = ({ name, size, batches }: Network): readonly Held[] => {
         batch,
         requested: stored(replays[0]!.requestedBytes / GIB)!,
         held: replays.map((r) => stored(r.peakBytes / GIB)!),
+        /** The largest budget on a best-fit pool of the device, and the step with it. */
         alone: pool && [stored(pool.budget / GIB)!, stored(secondsOf(pool.plan, on))!],
         least: stored(smallestOf(graph, on, 'swap:window') / GIB)!,
       },
     ]
   })
 }
+type Held = ReturnType<typeof heldBy>[number]
 
 const figure3Verdict = (rows: readonly Held[]): readonly Verdict[] => {
   const at928 = rows.find((r) => r.batch === 928)
@@ -390,13 +383,7 @@ const allocatorSection = (n: Network, rows: readonly Held[], plot: Plotter): rea
 
 // ---------------------------------------------------------------- Figure 4
 
-interface Figure4Row {
-  readonly batch: number
-  readonly seconds: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const figure4Rows = ({ name, size, batches }: Network, bound: Bound): readonly Figure4Row[] => {
+const figure4Rows = ({ name, size, batches }: Network, bound: Bound) => {
   const on = machine(ON)
   return batches.flatMap((batch) => {
     const graph = graphOf(name, on, batch, ...size)
@@ -410,6 +397,7 @@ const figure4Rows = ({ name, size, batches }: Network, bound: Bound): readonly F
     ]
   })
 }
+type Figure4Row = ReturnType<typeof figure4Rows>[number]
 
 const figure4Section = (n: Network, rows: readonly Figure4Row[], plot: Plotter): readonly Section[] => {
   const paper = (method: string, batch: number): number | null => numberOf(1, 'figure4', [n.name, method, batch], 'images/s')

@@ -67,24 +67,15 @@ const NETWORKS: readonly Network[] = [
 
 // ---------------------------------------------------------------- Figures 3 to 6
 
-interface Row {
-  readonly size: number
-  readonly seconds: readonly (number | null)[]
-  readonly gibOut: readonly (number | null)[]
-  readonly hybridAll: number | null
-  readonly counts: readonly (number | null)[]
-  readonly bound: number | null
-}
-
 /** Values whose pages leave the device, Figures 5 and 6. */
 const swapped = (graph: Graph, strategy: string): number | null => {
   const plan = planOf(graph, machine(ON), strategy)
   return plan && new Set(plan.residencies.filter((r) => r.swapOut).map((r) => r.storage)).size
 }
 
-const rowsOf = (n: Network, bound: Bound): readonly Row[] => {
+const rowsOf = (n: Network, bound: Bound) => {
   const on = machine(ON)
-  return n.sizes.flatMap((size): readonly Row[] => {
+  return n.sizes.flatMap((size) => {
     const graph = graphOf(n.name, on, n.batch, size)
     if (!graph) return []
     const cases = METHODS.map((m) => stepOf(graph, on, m))
@@ -100,6 +91,7 @@ const rowsOf = (n: Network, bound: Bound): readonly Row[] => {
     ]
   })
 }
+type Row = ReturnType<typeof rowsOf>[number]
 
 const of = (rows: readonly Row[], size: number, method: string): number | null =>
   rows.find((r) => r.size === size)?.seconds[METHODS.indexOf(method)] ?? null

@@ -50,14 +50,7 @@ const startUp = (model: string, on: string, rows: readonly Row[]): number | null
 
 // ---------------------------------------------------------------- Figure 8
 
-interface Row {
-  readonly size: number
-  readonly seconds: readonly (number | null)[]
-  readonly halos: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const rowsOf = (model: string, name: string, bound: Bound): readonly Row[] => {
+const rowsOf = (model: string, name: string, bound: Bound) => {
   const on = machine(name)
   return sizesOf(model, name).flatMap((size) => {
     const graph = graphOf(model, on, 1, size)
@@ -73,6 +66,7 @@ const rowsOf = (model: string, name: string, bound: Bound): readonly Row[] => {
     ]
   })
 }
+type Row = ReturnType<typeof rowsOf>[number]
 
 const largestOf = (rows: readonly Row[], method: string): number =>
   Math.max(0, ...rows.filter((r) => r.seconds[METHODS.indexOf(method)]).map((r) => r.size))
@@ -254,16 +248,6 @@ const memorySection = (all: readonly (Memory | null)[]): readonly Section[] => {
 
 // ---------------------------------------------------------------- the base's cliff
 
-interface Cliff {
-  readonly size: number
-  readonly gib: number | null
-  readonly seconds: number | null
-  /** The largest workspace of a convolution for which its algorithm asks, and without limit. */
-  readonly workspaceGib: number
-  /** Outputs of the artifact's step: all but those of rectifiers. */
-  readonly outputsGib: number
-}
-
 /** Bytes of the outputs of forward ops that a step without fused operators keeps, rectifiers in place. */
 const outputsOf = (size: number): number | null => {
   const graph = graphOf('darknet19-features-plain', unfused(machine('a100-pcie-40g')), 1, size)
@@ -273,7 +257,7 @@ const outputsOf = (size: number): number | null => {
     .reduce((n, o) => n + o.outs.reduce((m, v) => m + valueBytes(graph.values[v]!), 0), 0)
 }
 
-const cliffRows = (): readonly Cliff[] => {
+const cliffRows = () => {
   const on = machine('a100-pcie-40g')
   return [4096, 5120, 6144, 7168].flatMap((size) => {
     const graph = graphOf('darknet19-features-plain', on, 1, size)
@@ -288,12 +272,15 @@ const cliffRows = (): readonly Cliff[] => {
         size,
         gib: plan && stored(bytesOf(plan.peakPages) / GIB),
         seconds: stored(secondsOf(plan, on)),
+        /** The largest workspace of a convolution for which its algorithm asks, and without limit. */
         workspaceGib: stored(workspace / GIB)!,
+        /** Outputs of the artifact's step: all but those of rectifiers. */
         outputsGib: stored((outputsOf(size) ?? 0) / GIB)!,
       },
     ]
   })
 }
+type Cliff = ReturnType<typeof cliffRows>[number]
 
 const cliffSection = (rows: readonly Cliff[]): readonly Section[] => {
   const [model, on] = ['darknet19-features-plain', 'a100-pcie-40g']
@@ -398,14 +385,6 @@ const haloSection = (rows: readonly HaloRow[]): readonly Section[] => [
 const SHARES = [1, 1 / 2, 1 / 4, 1 / 8]
 const SEGMENT_METHODS = known(['in-core', 'checkpoint:optimal', 'sft', 'tiled', 'auto'])
 
-interface SegmentRow {
-  readonly network: string
-  readonly share: number
-  readonly seconds: readonly (number | null)[]
-  /** Forward ops of the tiled segments of `sft`. */
-  readonly segments: readonly number[]
-}
-
 /** Networks with branches and without norms, as the paper's: residual blocks, and residual blocks inside a long skip. */
 const branched = (on: LocalMachine): readonly (readonly [string, Graph | null])[] => [
   [
@@ -415,23 +394,25 @@ const branched = (on: LocalMachine): readonly (readonly [string, Graph | null])[
   ['EDSR (baseline, ×2), 1024²', graphOf('edsr-baseline-x2', on, 1, 1024)],
 ]
 
-const segmentRows = (): readonly SegmentRow[] => {
+const segmentRows = () => {
   const on = machine('2080ti-pcie-11g')
   return branched(on).flatMap(([network, graph]) => {
     if (!graph) return []
     const inCore = smallestOf(graph, on, 'in-core')
-    return SHARES.map((share): SegmentRow => {
+    return SHARES.map((share) => {
       const plans = SEGMENT_METHODS.map((m) => planOf(graph, on, m, share * inCore))
       const tiles = plans[SEGMENT_METHODS.indexOf('sft')]?.segments.filter((s) => s.phase === 'forward' && isTiled(s.grid))
       return {
         network,
         share,
         seconds: plans.map((p) => stored(secondsOf(p, on))),
+        /** Forward ops of the tiled segments of `sft`. */
         segments: (tiles ?? []).map((s) => s.body.length),
       }
     })
   })
 }
+type SegmentRow = ReturnType<typeof segmentRows>[number]
 
 const segmentSection = (rows: readonly SegmentRow[]): readonly Section[] => [
   {

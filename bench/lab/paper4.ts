@@ -53,14 +53,7 @@ const NETWORKS: readonly Network[] = [
 
 // ---------------------------------------------------------------- Figures 12 and 13
 
-interface Case {
-  readonly batch: number
-  readonly least: readonly (number | null)[]
-  readonly seconds: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const casesOf = (n: Network, bound: Bound): readonly Case[] => {
+const casesOf = (n: Network, bound: Bound) => {
   const on = machine(ON)
   return n.batches.flatMap((batch) => {
     const graph = n.of(batch, on)
@@ -75,6 +68,7 @@ const casesOf = (n: Network, bound: Bound): readonly Case[] => {
     ]
   })
 }
+type Case = ReturnType<typeof casesOf>[number]
 
 const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly Section[] => {
   const at = (r: Case | undefined, method: string, of: 'least' | 'seconds'): number | null =>
@@ -404,15 +398,8 @@ const breakdownSection = (all: readonly (Breakdown | null)[]): readonly Section[
   ]
 }
 
-interface LayerTimes {
-  readonly layer: string
-  readonly forward: number
-  readonly backward: number
-  readonly copy: number
-}
-
 /** The first ten layers of GoogLeNet that hold convolutions or pools. */
-const layerRows = (): readonly LayerTimes[] => {
+const layerRows = () => {
   const on = unfused(machine(ON))
   const graph = graphOf('googlenet', on, 128, 224)
   if (!graph) return []
@@ -427,6 +414,7 @@ const layerRows = (): readonly LayerTimes[] => {
     copy: stored((1e3 * valueBytes(graph.values[o.ins[0]!]!)) / on.link.outBytesPerSecond)!,
   }))
 }
+type LayerTimes = ReturnType<typeof layerRows>[number]
 
 const layerSection = (rows: readonly LayerTimes[]): readonly Section[] => {
   const longer = rows.filter((r) => r.copy > r.forward)
