@@ -4,8 +4,7 @@
 // budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes), in simulation
 // thirds, bounds, pages and times (of planning), predict (seconds of a step), install, prebuilt, cuda (the package), edges (faults).
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { cpus, loadavg, tmpdir, totalmem } from 'node:os'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../staging/core/bytes'
 import { orThrow } from '../src/errors/exceptions'
@@ -19,8 +18,8 @@ import { pages } from './acceptance/pages'
 import { predictions } from './acceptance/predictions'
 import { thirds } from './acceptance/thirds'
 import { planningTimes } from './acceptance/times'
+import { inFolder, record, ROOT } from './sides'
 
-const ROOT = join(__dirname, '..')
 const MIB = 1024 ** 2
 
 interface Answer {
@@ -37,16 +36,8 @@ const spillway = (...args: string[]): Promise<Answer> =>
   })
 
 const smallestOf = async (model: readonly string[], strategy: string): Promise<number> => {
-  const { json } = await spillway(
-    'plan',
-    ...model,
-    '--strategy',
-    strategy,
-    '--budget',
-    String(PAGE_BYTES),
-    '--algorithms',
-    'fixed',
-  )
+  const budget = ['--strategy', strategy, '--budget', String(PAGE_BYTES)]
+  const { json } = await spillway('plan', ...model, ...budget, '--algorithms', 'fixed')
   return (json.error as { smallestBytes: number }).smallestBytes
 }
 
@@ -67,20 +58,8 @@ const identity = async (): Promise<void> => {
     for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy']) {
       const least = await smallestOf(model, strategy)
       const budget = strategy === 'in-core' ? inCore : bytesOf(pagesIn((least + inCore) / 2))
-      const { json } = await spillway(
-        'train',
-        ...model,
-        '--strategy',
-        strategy,
-        '--budget',
-        String(budget),
-        '--algorithms',
-        'fixed',
-        '--steps',
-        '3',
-        '--seed',
-        '1',
-      )
+      const options = ['--strategy', strategy, '--budget', String(budget), '--algorithms', 'fixed', '--steps', '3', '--seed', '1']
+      const { json } = await spillway('train', ...model, ...options)
       sha ??= json.weightsSha256
       const forced =
         strategy === 'in-core' || (strategy === 'swap:greedy' ? Number(json.bytesOut) > 0 : Number(json.recomputeSeconds) > 0)
@@ -94,17 +73,8 @@ const identity = async (): Promise<void> => {
         smallestMiB: least / MIB,
         inCoreMiB: inCore / MIB,
         budgetMiB: budget / MIB,
-        ...pick(
-          json,
-          'peakBytes',
-          'arenaPeakBytes',
-          'processPeakBytes',
-          'recomputeSeconds',
-          'bytesOut',
-          'secondsPerStep',
-          'predictedSecondsPerStep',
-          'weightsSha256',
-        ),
+        ...pick(json, 'peakBytes', 'arenaPeakBytes', 'processPeakBytes', 'recomputeSeconds', 'bytesOut', 'secondsPerStep'),
+        ...pick(json, 'predictedSecondsPerStep', 'weightsSha256'),
       })
     }
   }
@@ -119,24 +89,8 @@ const memory = async (): Promise<void> => {
   ] as const) {
     const inCore = await smallestOf([model, '--image', image], 'in-core')
     const budget = bytesOf(pagesIn(inCore / 6))
-    const spill = mkdtempSync(join(tmpdir(), 'spillway-'))
-    const { json } = await spillway(
-      'train',
-      model,
-      '--image',
-      image,
-      '--strategy',
-      'tiled',
-      '--budget',
-      String(budget),
-      '--spill',
-      spill,
-      '--steps',
-      '2',
-      '--seed',
-      '1',
-    )
-    rmSync(spill, { recursive: true })
+    const options = ['--strategy', 'tiled', '--budget', String(budget), '--steps', '2', '--seed', '1']
+    const { json } = await inFolder('memory', (spill) => spillway('train', model, '--image', image, ...options, '--spill', spill))
     const holds =
       Number(json.processPeakBytes) <= budget + 300 * MIB &&
       json.arenaPeakBytes === json.peakBytes &&
@@ -208,32 +162,14 @@ const exact = async (): Promise<void> => {
     ['ref', 1e-9],
   ] as const)
     for (const model of ['vgg16-features', 'darknet19-features']) {
-      const args = [
-        model,
-        '--image',
-        '509x389',
-        '--device',
-        device,
-        '--machine',
-        device,
-        '--algorithms',
-        'fixed',
-        '--steps',
-        '1',
-        '--seed',
-        '1',
-      ]
-      const run = async (
-        strategy: string,
-        ...more: string[]
-      ): Promise<{ json: Record<string, unknown>; of: ReturnType<typeof gradients> }> => {
-        const folder = mkdtempSync(join(tmpdir(), 'spillway-'))
-        const { json } = await spillway('train', ...args, '--strategy', strategy, ...more, '--checkpoint-dir', folder)
-        if (json.error) throw new Error(JSON.stringify(json.error))
-        const of = gradients(folder)
-        rmSync(folder, { recursive: true })
-        return { json, of }
-      }
+      const own = ['--image', '509x389', '--device', device, '--machine', device]
+      const args = [model, ...own, '--algorithms', 'fixed', '--steps', '1', '--seed', '1']
+      const run = (strategy: string, ...more: string[]) =>
+        inFolder('exact', async (folder) => {
+          const { json } = await spillway('train', ...args, '--strategy', strategy, ...more, '--checkpoint-dir', folder)
+          if (json.error) throw new Error(JSON.stringify(json.error))
+          return { json, of: gradients(folder) }
+        })
       const least = await smallestOf([model, '--image', '509x389', '--machine', device], 'tiled')
       const whole = await run('in-core')
       const tiled = await run('tiled', '--budget', String(bytesOf(pagesFor(least * 1.1))))
@@ -276,22 +212,10 @@ const main = async (): Promise<void> => {
   const wanted = process.argv.slice(2)
   const unknown = wanted.find((w) => !sections[w])
   if (unknown) throw new Error(`there is no section '${unknown}'; allowed: ${Object.keys(sections).join(', ')}`)
-  const results = join(__dirname, 'results')
-  mkdirSync(results, { recursive: true })
-  const machine = {
-    cpu: cpus()[0]?.model,
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 1024 ** 3),
-    node: process.version,
-    /** Runnable processes of the last minute; more than the two of one worker is a busy machine. */
-    load: loadavg()[0],
-  }
-  const date = new Date().toISOString().slice(0, 10)
   for (const [section, run] of Object.entries(sections)) {
     if (wanted.length && !wanted.includes(section)) continue
     await run()
-    const figures = { date, machine, claims: claims.filter((c) => c.section === section) }
-    writeFileSync(join(results, `acceptance-${section}.json`), `${JSON.stringify(figures, null, 1)}\n`)
+    record(`acceptance-${section}`, { claims: claims.filter((c) => c.section === section) })
   }
   process.exitCode = claims.every((c) => c.holds) ? 0 : 1
 }

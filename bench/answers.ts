@@ -1,13 +1,12 @@
-// `npm run bench:answers -- [TIMES] [REGEX]`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this
-// checkout, compiled and built. Out: seconds, and the processors' part of them, of a help, a wrong call, a plan for a simulated machine, and
-// of training until its first step is done, with a profile of this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made anew for each cold start.
+// `npm run bench -- answers`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this checkout, compiled and
+// built. Out: seconds, and the processors' part of them, of a help, a wrong call, a plan for a simulated machine, and of training until its first
+// step is done, with a profile of this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made
+// anew for each cold start.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { median, record } from './sides'
+import { begin, inFolder, median, record, ROOT, storedRows } from './sides'
 
-const ROOT = join(__dirname, '..')
 const TIMES = 10
 
 interface Waiting {
@@ -71,35 +70,29 @@ interface Row {
   readonly what: string
   readonly [figure: string]: unknown
 }
-const FILE = join(ROOT, 'bench/results/answers.json')
-const before = (): readonly Row[] =>
-  existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as { readonly rows: readonly Row[] }).rows : []
 
-const main = async (): Promise<void> => {
+const measured = async (folder: string): Promise<void> => {
   const [times = TIMES, word = ''] = [process.argv[2] === undefined ? undefined : Number(process.argv[2]), process.argv[3]]
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-answers-'))
   const cache = (name: string): string => join(folder, name)
   const [model = ''] = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map((m) => m[1]!)
   writeFileSync(join(folder, 'my-net.ts'), model)
   writeFileSync(join(folder, 'spent.js'), SPENT)
-  try {
-    const rows: Row[] = []
-    for (const waiting of WAITING.filter(({ what }) => new RegExp(word).test(what))) {
-      const waited: Waited[] = []
-      for (let i = 0; i < times; i++) waited.push(await answer(waiting, folder, cache(waiting.cold ? `cold-${i}` : 'warm')))
-      const { what, args, limitSeconds } = waiting
-      const medianSeconds = medianOf(waited, 'seconds')
-      const processorSeconds = medianOf(waited, 'processorSeconds')
-      console.log(
-        `${medianSeconds < limitSeconds ? 'holds' : 'FAILS'}  ${what.padEnd(28)} ${medianSeconds} s of ${limitSeconds} s, ${processorSeconds} s of processors`,
-      )
-      rows.push({ what, args: args.join(' '), times, medianSeconds, processorSeconds, limitSeconds })
-    }
-    // Cases that were not measured now keep their earlier figures.
-    record('answers', { rows: WAITING.flatMap(({ what }) => [...rows, ...before()].find((row) => row.what === what) ?? []) })
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
+  const rows: Row[] = []
+  for (const waiting of WAITING.filter(({ what }) => new RegExp(word).test(what))) {
+    const waited: Waited[] = []
+    for (let i = 0; i < times; i++) waited.push(await answer(waiting, folder, cache(waiting.cold ? `cold-${i}` : 'warm')))
+    const { what, args, limitSeconds } = waiting
+    const medianSeconds = medianOf(waited, 'seconds')
+    const processorSeconds = medianOf(waited, 'processorSeconds')
+    console.log(
+      `${medianSeconds < limitSeconds ? 'holds' : 'FAILS'}  ${what.padEnd(28)} ${medianSeconds} s of ${limitSeconds} s, ${processorSeconds} s of processors`,
+    )
+    rows.push({ what, args: args.join(' '), times, medianSeconds, processorSeconds, limitSeconds })
   }
+  // Cases that were not measured now keep their earlier figures.
+  record('answers', {
+    rows: WAITING.flatMap(({ what }) => [...rows, ...storedRows<Row>('answers')].find((row) => row.what === what) ?? []),
+  })
 }
 
-main()
+void begin(() => inFolder('answers', measured))

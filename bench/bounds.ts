@@ -1,6 +1,6 @@
-// `npm run bench:bounds [-- NETWORK …]`: lower bounds of steps, over the in-core compute. In: networks at a quarter to a sixteenth of their
-// in-core memory on a machine that is simulated. Out: the bound of a single barrier, the bound that `plan` prints, processor seconds of
-// both, and bench/results/bounds.json. `convnext-tiny` has no batch norms.
+// `npm run bench -- plans --suite bounds`: lower bounds of steps, over the in-core compute. In: networks at a quarter to a sixteenth of their in-core
+// memory on a machine that is simulated. Out: the bound of a single barrier, the bound that `plan` prints, processor seconds of both, and
+// bench/results/bounds.json. `convnext-tiny` has no batch norms.
 import { barriersOf } from '../staging/bound/barriers'
 import { lowerBoundOf } from '../staging/bound/lowerbound'
 import { bytesOf } from '../staging/core/bytes'
@@ -9,7 +9,7 @@ import { resident } from '../staging/schedule/candidate'
 import { inCoreLayout } from '../staging/schedule/incore'
 import { solver } from '../src/stage/least'
 import { graphOf, machine, rounded } from './lab/steps'
-import { record } from './sides'
+import { processorSeconds, record } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const SHARES = [4, 8, 16] as const
@@ -35,8 +35,7 @@ const main = async (): Promise<void> => {
       const timed = (most?: number) => {
         const began = process.cpuUsage()
         const { seconds } = lowerBoundOf(graph, on, budgetBytes, solve, most)!
-        const { user, system } = process.cpuUsage(began)
-        return { bound: rounded(seconds / compute, 5), processorSeconds: rounded((user + system) / 1e6, 2) }
+        return { bound: rounded(seconds / compute, 5), processorSeconds: rounded(processorSeconds(began), 2) }
       }
       const row = {
         network: name,

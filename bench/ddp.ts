@@ -1,19 +1,18 @@
-// `npm run bench:ddp`: two processes with a thread each that share a batch, on MPI, beside PyTorch's DistributedDataParallel over gloo, in turns.
-// In: --python PATH (a Python that has PyTorch; bench/cpu/venv.sh makes one), --rounds N, --steps N. Out: medians of steps, ours with norms of
-// the whole batch and with norms of each share, as PyTorch's are, and bench/results/ddp.json. Invariant: the same network, batch and threads on
-// both sides, every process fresh; the first steps of each are not counted.
+// `npm run bench -- ranks --suite ddp`: two processes with a thread each that share a batch, on MPI, beside PyTorch's DistributedDataParallel over
+// gloo, in turns. In: --python PATH (a Python that has PyTorch; bench/cpu/venv.sh makes one), --rounds N, --steps N. Out: medians of steps, ours with
+// norms of the whole batch and with norms of each share, as PyTorch's are, and bench/results/ddp.json. Invariant: the same network, batch and threads
+// on both sides, every process fresh; the first steps of each are not counted.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { loadavg, tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { loadavg } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { LOG_FILE } from '../src/train/steplog'
 import { plainGraph, sized } from './cpu/cases'
 import { Talker } from './cpu/process'
 import type { PeerStep } from './cpu/sides'
-import { median, record } from './sides'
+import { begin, inFolder, median, record, ROOT, rounded } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
-const ROOT = join(__dirname, '..')
 const RANKS = 2
 const NETS = [
   { model: 'resnet18', batch: 16, image: 128 },
@@ -24,13 +23,7 @@ type Net = (typeof NETS)[number]
 /** Steps of a process that are not counted. */
 const WARM = 2
 
-const { values: given } = parseArgs({
-  options: {
-    python: { type: 'string', default: process.env['SPILLWAY_PYTHON'] ?? join(ROOT, 'build/venv/bin/python') },
-    rounds: { type: 'string', default: '5' },
-    steps: { type: 'string', default: '5' },
-  },
-})
+const { given } = argumentsOf(BENCHES.ranks.ddp)
 const [rounds, steps] = [Number(given.rounds), Number(given.steps)]
 
 /** As root, and with as many processes as processors, OpenMPI wants to be asked. */
@@ -76,32 +69,27 @@ const theirs = async ({ model, batch, image }: Net, folder: string, port: number
   return median(seconds)
 }
 
-const main = async (): Promise<void> => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-ddp-'))
-  const rounded = (x: number): number => Number(x.toPrecision(4))
-  try {
-    const rows = []
-    for (const [i, net] of NETS.entries()) {
-      const [whole, local, ddp]: [number[], number[], number[]] = [[], [], []]
-      for (let round = 0; round < rounds; round++) {
-        whole.push(ours(net, 'whole', folder))
-        ddp.push(await theirs(net, folder, 29400 + i * rounds + round))
-        local.push(ours(net, 'local', folder))
-      }
-      const row = {
-        ...net,
-        wholeNormsSeconds: rounded(median(whole)),
-        localNormsSeconds: rounded(median(local)),
-        ddpSeconds: rounded(median(ddp)),
-        wholeOfDdp: rounded(median(whole) / median(ddp)),
-        localOfDdp: rounded(median(local) / median(ddp)),
-      }
-      console.log(JSON.stringify(row))
-      rows.push(row)
+const measured = async (folder: string): Promise<void> => {
+  const rows = []
+  for (const [i, net] of NETS.entries()) {
+    const [whole, local, ddp]: [number[], number[], number[]] = [[], [], []]
+    for (let round = 0; round < rounds; round++) {
+      whole.push(ours(net, 'whole', folder))
+      ddp.push(await theirs(net, folder, 29400 + i * rounds + round))
+      local.push(ours(net, 'local', folder))
     }
-    record('ddp', { ranks: RANKS, threadsEach: 1, rounds, steps, load: rounded(loadavg()[0]!), rows })
-  } finally {
-    rmSync(folder, { recursive: true })
+    const row = {
+      ...net,
+      wholeNormsSeconds: rounded(median(whole)),
+      localNormsSeconds: rounded(median(local)),
+      ddpSeconds: rounded(median(ddp)),
+      wholeOfDdp: rounded(median(whole) / median(ddp)),
+      localOfDdp: rounded(median(local) / median(ddp)),
+    }
+    console.log(JSON.stringify(row))
+    rows.push(row)
   }
+  record('ddp', { ranks: RANKS, threadsEach: 1, rounds, steps, load: rounded(loadavg()[0]!), rows })
 }
-void main()
+
+void begin(() => inFolder('ddp', measured))

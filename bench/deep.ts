@@ -1,13 +1,13 @@
-// `npm run bench:deep`: the time of `auto` to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a machine that is
-// simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects garbage more
-// often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the least counts:
-// other work of the machine only adds to it.
-import { isLeft } from 'fp-ts/Either'
+// `npm run bench -- planning --suite deep`: the time of `auto` to plan a network of 20 000 ops, a chain of residual blocks in 40 MiB each. In: a
+// machine that is simulated. Out: processor seconds and the most memory of a process, with Node.js' default heap, and with a limited one (it collects
+// garbage more often); into bench/results/deep.json. Invariant: a process plans it once. If that exceeds its limit, others plan it again, and the
+// least counts: other work of the machine only adds to it.
 import { compile } from '../staging/compile'
 import { mib } from '../staging/core/bytes'
+import { certain } from '../staging/core/certain'
 import { residualChain } from './acceptance/times'
 import { on } from './acceptance/cases'
-import { inTurns, ONCE, record } from './sides'
+import { asked, begin, processorSeconds, record, ROOT } from './sides'
 
 const HEAP_MIB = 640
 /** The limit of planning, in processor seconds. */
@@ -25,17 +25,15 @@ interface Answer {
 const once = (): Answer => {
   const graph = residualChain(BLOCKS)
   const began = process.cpuUsage()
-  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * BLOCKS) })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  const { user, system } = process.cpuUsage(began)
+  certain('a chain has a plan')(compile(graph, { strategy: 'auto', machine: on, budgetBytes: mib(200 + 40 * BLOCKS) }))
   return {
     ops: graph.ops.length,
-    seconds: Number(((user + system) / 1e6).toFixed(1)),
+    seconds: Number(processorSeconds(began).toFixed(1)),
     peakMB: Math.round((process.resourceUsage().maxRSS * 1024) / 1e6),
   }
 }
 
-const measured = (): Answer => inTurns<Answer>(__filename, undefined, 1)[0]!.answers[0]!
+const measured = (): Answer => asked<Answer>(ROOT, __filename, [])
 
 const main = (): void => {
   let free = measured()
@@ -50,5 +48,4 @@ const main = (): void => {
   console.log(JSON.stringify(record('deep', { ops, ...of, heapHeldTo: { mebibytes: HEAP_MIB, ...small } })))
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once()))
-else main()
+void begin(main, once)

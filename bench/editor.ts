@@ -1,14 +1,12 @@
-// `npm run bench:editor`: the waits of an editor. In: this checkout, compiled; the two networks whose types are largest. Out: seconds of TypeScript's
-// server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant: the server knows the
-// package as a user's project does, by its declarations, and each network has a server of its own.
+// `npm run bench -- answers --suite editor`: the waits of an editor. In: this checkout, compiled; the two networks whose types are largest. Out:
+// seconds of TypeScript's server until its first answer, of each hover and completion after it, and its memory; bench/results/editor.json. Invariant:
+// the server knows the package as a user's project does, by its declarations, and each network has a server of its own.
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { record } from './sides'
+import { begin, inFolder, record, ROOT } from './sides'
 
-const ROOT = join(__dirname, '..')
 const MOST_SECONDS = 1
 const MOST_BYTES = 400 * 1024 ** 2
 
@@ -147,8 +145,7 @@ const measure = async (c: Case, folder: string): Promise<object> => {
 }
 
 /** As in a user's project: the package below node_modules, with its dependencies. */
-const project = (): string => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-editor-'))
+const fill = (folder: string): void => {
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(ROOT, join(folder, 'node_modules/spillway'))
   symlinkSync(join(ROOT, 'node_modules/@types'), join(folder, 'node_modules/@types'))
@@ -156,18 +153,13 @@ const project = (): string => {
     join(folder, 'tsconfig.json'),
     JSON.stringify({ compilerOptions: { strict: true, module: 'nodenext', types: ['node'] } }),
   )
-  return folder
 }
 
-const main = async (): Promise<void> => {
-  const folder = project()
-  try {
-    const rows = []
-    for (const c of CASES) rows.push(await measure(c, folder))
-    record('editor', { mostSeconds: MOST_SECONDS, mostBytes: MOST_BYTES, rows })
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+const main = async (folder: string): Promise<void> => {
+  fill(folder)
+  const rows = []
+  for (const c of CASES) rows.push(await measure(c, folder))
+  record('editor', { mostSeconds: MOST_SECONDS, mostBytes: MOST_BYTES, rows })
 }
 
-main()
+void begin(() => inFolder('editor', main))

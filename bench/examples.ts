@@ -1,37 +1,25 @@
-// `npm run bench:examples [-- --dump DIR --only NAME --seeds N]`: the examples learn as they do in PyTorch. In: the examples' networks, plans and
-// data; of PyTorch's side test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed:
-// bench/results/examples.json; with --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch
-// is that of the run of its seed, number by number.
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// `npm run bench -- learning`: the examples learn as they do in PyTorch. In: the examples' networks, plans and data; of PyTorch's side
+// test/fixtures/examples.json. Out: the results of equal numbers of trainings of each and of PyTorch's, by seed: bench/results/examples.json; with
+// --dump the weights and all batches of N trainings, for test/fixtures/make_examples.py. Invariant: a dumped batch is that of the run of its seed,
+// number by number.
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { type Either, isLeft } from 'fp-ts/Either'
 import * as classify from '../examples/classify'
 import * as fineTune from '../examples/fine-tune'
 import * as importOnnx from '../examples/import-onnx'
 import * as segment from '../examples/segment'
-import {
-  crossEntropy,
-  type Data,
-  errorText,
-  evaluate,
-  mib,
-  type Model,
-  type SpillwayError,
-  stage,
-  type Staged,
-  train,
-} from '../src'
+import { crossEntropy, type Data, evaluate, mib, type Model, stage, type Staged, train } from '../src'
 import type { TrainOptions } from '../src'
 import { openRunData } from '../src/data/open'
 import type { Feed, NativeFeed } from '../src/data/feed'
+import { orThrow } from '../src/errors/exceptions'
 import { npyHead } from '../src/files/npy'
 import { openDevice } from '../src/train/device'
 import { lengthOf } from '../src/train/length'
 import { loadWeights } from '../src/train/loading'
 import { modelState, NO_ORIGIN, saveWeights } from '../src/train/weights'
-import { record } from './sides'
+import { begin, chosen, inFolder, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 export interface Example {
   readonly net: Model
@@ -76,11 +64,6 @@ export const EXAMPLES: Readonly<Record<string, () => Promise<Example>>> = {
 
 const seedsTo = (n: number): readonly number[] => Array.from({ length: n }, (_, i) => i + 1)
 
-const done = <A>(e: Either<SpillwayError, A>): A => {
-  if (isLeft(e)) throw new Error(errorText(e.left))
-  return e.right
-}
-
 // ---------------------------------------------------------------- for PyTorch
 
 /** The number of each channel, or of all: the images have one. */
@@ -96,10 +79,10 @@ const growing = (file: string, type: 'f4' | 'i4', shape: readonly number[]) => {
 /** The batches of steps 1 to `steps`, as numbers; images have one channel. */
 const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolean, at: string, steps?: number): Promise<void> => {
   const { graph } = e.plan.plan
-  const opened = done(openRunData(data, { seed, shuffle, prefetch: 1, workers: 1, isKept: false }, graph))
+  const opened = orThrow(openRunData(data, { seed, shuffle, prefetch: 1, workers: 1, isKept: false }, graph))
   const input = graph.values.find((v) => v.role === 'input')!
   const [batch] = input.shape as readonly [number]
-  const count = steps ?? done(lengthOf(e.how, opened.samples, batch)).steps
+  const count = steps ?? orThrow(lengthOf(e.how, opened.samples, batch)).steps
   if (opened.source.kind !== 'fed') throw new Error('the examples are fed images')
   const feed = opened.source.open() as Feed<NativeFeed>
   const { slots, arrays } = await feed.places(1, count)
@@ -135,10 +118,10 @@ const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolea
 
 const dumpWeights = (e: Example, seed: number, at: string): void => {
   const state = modelState(e.plan.plan.graph)
-  const session = done(openDevice(e.plan, { tier: { kind: 'memory' } }))
-  done(session.initialise(seed))
-  if (e.how.weights !== undefined) done(loadWeights(e.how.weights, state, session, e.how))
-  done(saveWeights(join(at, 'weights.safetensors'), state, session, NO_ORIGIN, 0))
+  const session = orThrow(openDevice(e.plan, { tier: { kind: 'memory' } }))
+  orThrow(session.initialise(seed))
+  if (e.how.weights !== undefined) orThrow(loadWeights(e.how.weights, state, session, e.how))
+  orThrow(saveWeights(join(at, 'weights.safetensors'), state, session, NO_ORIGIN, 0))
   session.dispose()
 }
 
@@ -179,10 +162,9 @@ const reached = async (e: Example, seed: number, root: string): Promise<number> 
   return metrics[e.metric]!
 }
 
-const compare = async (asked: readonly Named[]): Promise<void> => {
+const compare = async (asked: readonly Named[], root: string): Promise<void> => {
   const fixture = join(__dirname, '../test/fixtures/examples.json')
   const theirs = JSON.parse(readFileSync(fixture, 'utf8')) as Record<string, Record<string, readonly number[]>>
-  const root = mkdtempSync(join(tmpdir(), 'spillway-examples-'))
   const examples: Record<string, object> = {}
   for (const [name, open] of asked) {
     const e = await open()
@@ -199,16 +181,17 @@ const compare = async (asked: readonly Named[]): Promise<void> => {
     )
     if (!within) process.exitCode = 1
   }
-  rmSync(root, { recursive: true })
   const before = existsSync(RESULTS) ? (JSON.parse(readFileSync(RESULTS, 'utf8')) as { examples: object }).examples : {}
   record('examples', { examples: { ...before, ...examples } })
 }
 
-if (require.main === module) {
-  const { values } = parseArgs({
-    options: { dump: { type: 'string' }, only: { type: 'string' }, seeds: { type: 'string', default: '10' } },
-  })
-  const asked = Object.entries(EXAMPLES).filter(([name]) => name === (values.only ?? name))
-  if (asked.length === 0) throw new Error(`no example '${values.only}': there are ${Object.keys(EXAMPLES).join(', ')}`)
-  void (values.dump === undefined ? compare(asked) : dump(values.dump, asked, Number(values.seeds)))
+const main = (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.learning.examples)
+  const names = chosen(Object.keys(EXAMPLES), given.only === undefined ? [] : [given.only])
+  const asked = names.map((name): Named => [name, EXAMPLES[name]!])
+  return given.dump === undefined
+    ? inFolder('examples', (root) => compare(asked, root))
+    : dump(given.dump, asked, Number(given.seeds))
 }
+
+if (require.main === module) void begin(main)

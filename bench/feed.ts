@@ -1,17 +1,16 @@
-// `npm run bench:feed [-- --rounds N --images N]`: the cost of decoding images beside a step, and the gain of bytes. In: a folder of JPEGs of 512 x
-// 512, made here of photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a step of ResNet-18, by
-// the source of its images, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with stated algorithms on all
-// cores (except for bytes to the device), each in a process of its own, in turns; warm-up steps do not count.
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+// `npm run bench -- data`: the cost of decoding images beside a step, and the gain of bytes. In: a folder of JPEGs of 512 x 512, made here of
+// photographs' kind of noise; the same pixels as bytes and floats, in files and in memory. Out: seconds of a step of ResNet-18, by the source of its
+// images, and bytes read of a sample; bench/results/feed.json. Invariant: all sides run one plan with stated algorithms on all cores (except for
+// bytes to the device), each in a process of its own, in turns; warm-up steps do not count.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { resnet18 } from '../models/resnet'
 import { crossEntropy, type Data, files, folder, fromBytes, model, seq, source, stage, train, type TrainOptions } from '../src'
-import { median, record } from './sides'
+import { npyHead } from '../src/files/npy'
+import { asked, begin, inFolder, median, processorSeconds, record, ROOT } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
-const ROOT = join(__dirname, '..')
 const SIDE = 512
 const BATCH = 4
 const CLASSES = 4
@@ -20,15 +19,6 @@ const STEPS = 15
 /** `memory`: floats that are there already, which the others stand beside; `device`: JPEGs to a model that begins with `fromBytes`. */
 const SIDES = ['memory', 'jpeg', 'device', 'bytes', 'floats'] as const
 type Side = (typeof SIDES)[number]
-
-const { values: given } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    images: { type: 'string', default: '64' },
-    once: { type: 'string' },
-    at: { type: 'string' },
-  },
-})
 
 // ---------------------------------------------------------------- images
 
@@ -43,15 +33,6 @@ const pixelsOf = (image: number): Uint8Array => {
     pixels[i] = 128 + 45 * wave + (((state >>> 24) & 31) - 16)
   }
   return pixels
-}
-
-const npy = (type: string, shape: readonly number[], data: Uint8Array): Buffer => {
-  const head = `{'descr': '${type}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`
-  const padded = `${head.padEnd(Math.ceil((head.length + 11) / 64) * 64 - 11)}\n`
-  const start = Buffer.alloc(10)
-  start.write('\x93NUMPY\x01\x00', 'latin1')
-  start.writeUInt16LE(padded.length, 8)
-  return Buffer.concat([start, Buffer.from(padded), data])
 }
 
 const bytesOf = (array: Float32Array | Int32Array): Uint8Array => new Uint8Array(array.buffer)
@@ -70,23 +51,16 @@ const makeImages = async (at: string, count: number): Promise<void> => {
   const labels = bytesOf(Int32Array.from({ length: count }, (_, i) => i % CLASSES))
   const shape = [count, SIDE, SIDE, 3]
   for (const [name, type, data] of [
-    ['bytes', '|u1', pixels],
-    ['floats', '<f4', bytesOf(Float32Array.from(pixels))],
+    ['bytes', 'u1', pixels],
+    ['floats', 'f4', bytesOf(Float32Array.from(pixels))],
   ] as const) {
     mkdirSync(join(at, name))
-    writeFileSync(join(at, name, 'input.npy'), npy(type, shape, data))
-    writeFileSync(join(at, name, 'target.npy'), npy('<i4', [count], labels))
+    writeFileSync(join(at, name, 'input.npy'), Buffer.concat([npyHead(type, shape), data]))
+    writeFileSync(join(at, name, 'target.npy'), Buffer.concat([npyHead('i4', [count]), labels]))
   }
 }
 
 // ---------------------------------------------------------------- a side
-
-interface Taken {
-  readonly secondsPerStep: number
-  readonly feedSecondsPerStep: number
-  readonly readBytesPerSample: number
-  readonly processorSecondsPerStep: number
-}
 
 const inMemory = (at: string): Data => {
   const file = readFileSync(join(at, 'floats', 'input.npy'))
@@ -106,12 +80,8 @@ const dataOf = (side: Side, at: string): Data => {
 
 /** The bytes that the process has read by system calls. */
 const bytesRead = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
-const processorSeconds = (): number => {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1e6
-}
 
-const once = async (side: Side, at: string): Promise<Taken> => {
+const once = async (side: Side, at: string) => {
   const options = { loss: crossEntropy, algorithms: 'fixed' } as const
   const seconds: number[] = []
   let began = { read: 0, spent: 0 }
@@ -141,24 +111,18 @@ const once = async (side: Side, at: string): Promise<Taken> => {
     processorSecondsPerStep: (ended.spent - began.spent) / STEPS,
   }
 }
+type Taken = Awaited<ReturnType<typeof once>>
 
 // ---------------------------------------------------------------- all
 
-const asked = (side: Side, at: string): Taken =>
-  JSON.parse(
-    execFileSync(process.execPath, ['-r', './scripts/testing/typescript.js', __filename, '--once', side, '--at', at], {
-      cwd: ROOT,
-      encoding: 'utf8',
-    }),
-  ) as Taken
-
-const main = async (): Promise<void> => {
-  if (given.once !== undefined) return console.log(JSON.stringify(await once(given.once as Side, given.at!)))
-  const at = mkdtempSync(join(tmpdir(), 'spillway-feed-'))
-  try {
+const main = (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.data.feed)
+  const rounds = Number(given.rounds)
+  return inFolder('feed', async (at) => {
     await makeImages(at, Number(given.images))
     const answers = new Map<Side, Taken[]>(SIDES.map((side) => [side, []]))
-    for (let round = 0; round < Number(given.rounds); round++) for (const side of SIDES) answers.get(side)!.push(asked(side, at))
+    for (let round = 0; round < rounds; round++)
+      for (const side of SIDES) answers.get(side)!.push(asked<Taken>(ROOT, __filename, [side, at], {}))
     const rows = SIDES.map((side) => {
       const of = (pick: (t: Taken) => number): number => median(answers.get(side)!.map(pick))
       const row = {
@@ -178,13 +142,8 @@ const main = async (): Promise<void> => {
           `${(1e3 * r.processorSecondsPerStep).toFixed(0)} ms of processors, ${(1e3 * r.feedSecondsPerStep).toFixed(1)} ms for data; ` +
           `${(r.readBytesPerSample / 1e6).toFixed(2)} MB read a sample`,
       )
-    record('feed', { network: `resnet18 b${BATCH}@${SIDE}`, cores: availableParallelism(), rounds: Number(given.rounds), rows })
-  } finally {
-    rmSync(at, { recursive: true, force: true })
-  }
+    record('feed', { network: `resnet18 b${BATCH}@${SIDE}`, cores: availableParallelism(), rounds: rounds, rows })
+  })
 }
 
-main().catch((e) => {
-  console.error(e)
-  process.exit(1)
-})
+void begin(main, (side, at) => once(side as Side, at!))

@@ -1,6 +1,6 @@
-// `npm run bench:fits -- [NETWORK …]`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
-// bench/results/fits.json: the sizes of each call, with its seconds, as the median of three calls. Invariant: it ends with code 1 if a size that was found has no plan,
-// or the next larger one has one.
+// `npm run bench -- sizes --suite fits`: `spillway fits` for 20 networks on four simulated machines. In: the zoo, the memory of each machine. Out:
+// bench/results/fits.json: the sizes of each call, with its seconds, as the median of three calls. Invariant: it ends with code 1 if a size that was
+// found has no plan, or the next larger one has one.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import type { Fits } from '../src/stage/fits'
 import { graphAt, largestOf, type Subject } from '../src/stage/largest'
 import { compile } from '../staging/compile'
 import { certain } from '../staging/core/certain'
-import { record } from './sides'
+import { chosen, record } from './sides'
 
 /** Clock ticks of Linux in a second, and the fields of children's time in /proc/self/stat, behind the name. */
 const [TICKS, CHILDREN] = [100, [13, 14]] as const
@@ -88,9 +88,9 @@ const rowOf = (machine: string, name: string) => {
 }
 
 const main = (): void => {
-  const named = process.argv.slice(2)
+  const names = chosen(NETWORKS, process.argv.slice(2))
   const rows = MACHINES.flatMap((machine) =>
-    NETWORKS.filter((name) => named.length === 0 || named.includes(name)).map((name) => {
+    names.map((name) => {
       const row = rowOf(machine, name)
       const sizes = row.answers.map((a) => `${a.input?.join('x') ?? 'none'}${a.isExact ? '' : ' WRONG'}`)
       console.log(
@@ -111,7 +111,7 @@ const main = (): void => {
     medianWall: walls![walls!.length >> 1],
   }
   console.log(facts)
-  if (named.length === 0) record('fits', { ...facts, rows })
+  if (names.length === NETWORKS.length) record('fits', { ...facts, rows })
   if (facts.exact < facts.answers) process.exitCode = 1
 }
 

@@ -1,10 +1,10 @@
-// `npm run bench:frozen [-- --rounds N]`: the cost of a step with frozen parameters. In: ResNet-50, 8 images of 224 x 224, in-core, trained whole and
+// `npm run bench -- cpu --suite frozen`: the cost of a step with frozen parameters. In: ResNet-50, 8 images of 224 x 224, in-core, trained whole and
 // with the classifier alone. Out: seconds and processors' seconds of a step, held bytes, an optimizer's bytes; bench/results/frozen.json. Invariant:
 // both sides train in this process, in turns, the same images; the first steps of each turn do not count.
-import { parseArgs } from 'node:util'
 import { resnet50 } from '../models/resnet'
 import { crossEntropy, model, PAGE_BYTES, sgd, source, stage, train } from '../src'
-import { median, record } from './sides'
+import { begin, median, processorSeconds, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 const SHAPE = [8, 3, 224, 224] as const
 const PIXELS = SHAPE[1] * SHAPE[2] * SHAPE[3]
@@ -12,8 +12,6 @@ const CLASSES = 1000
 const WARM_UP = 2
 const STEPS = 4
 const GOAL = 0.45
-
-const { values: given } = parseArgs({ options: { rounds: { type: 'string', default: '3' } } })
 
 const net = model(SHAPE, resnet50)
 const images = Array.from({ length: SHAPE[0] }, (_, i) =>
@@ -38,11 +36,6 @@ interface Taken {
   readonly processorSeconds: number
 }
 
-const processorSeconds = (): number => {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1e6
-}
-
 const taken = async (side: Side): Promise<Taken> => {
   const seconds: number[] = []
   const spent: number[] = []
@@ -65,6 +58,7 @@ const optimizerBytes = (side: Side): number =>
     .reduce((n, v) => n + 4 * v.shape.reduce((m, d) => m * d, 1), 0)
 
 const main = async (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.cpu.frozen)
   const answers: Record<Side, Taken[]> = { whole: [], classifier: [] }
   for (let round = 0; round < Number(given.rounds); round++) for (const side of SIDES) answers[side].push(await taken(side))
   const ratio = (of: keyof Taken): number => median(answers.whole.map((w, i) => answers.classifier[i]![of] / w[of]))
@@ -85,7 +79,4 @@ const main = async (): Promise<void> => {
   record('frozen', { network: `resnet50 b${SHAPE[0]}@${SHAPE[2]}`, rounds: Number(given.rounds), goal: GOAL, ...found, rows })
 }
 
-main().catch((e) => {
-  console.error(e)
-  process.exit(1)
-})
+void begin(main)

@@ -1,12 +1,10 @@
-// `npm run bench:gigapixel -- [NETWORK …]`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a machine
-// that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice that budget;
-// bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+// `npm run bench -- planning --suite gigapixel`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a
+// machine that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice
+// that budget; bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
 import { isLeft } from 'fp-ts/Either'
 import { mib, mse, PAGE_BYTES, tryStage, zooEntry } from '../src'
 import { errorText } from '../src/errors/errors'
-import { inTurns, ONCE, record } from './sides'
+import { asked, begin, chosen, processorSeconds, record, ROOT, withRow } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const SIDE = 16384
@@ -20,7 +18,6 @@ const BATCHES = {
 } as const
 type Network = keyof typeof BATCHES
 const networks = Object.keys(BATCHES) as readonly Network[]
-const RESULTS = join(__dirname, 'results/gigapixel.json')
 
 /** One planning, with all that its process took. */
 interface Planned {
@@ -48,34 +45,25 @@ const planned = (network: Network, budgetMiB: number): Planned & { readonly stra
   const refused = isLeft(staged) ? staged.left : undefined
   if (refused && refused.tag !== 'BudgetInfeasible') throw new Error(`${network}: ${errorText(refused)}`)
   const smallest = refused && { budgetMiB: refused.smallestBytes / mib(1), strategy: '' }
-  const { user, system } = process.cpuUsage()
   return {
     ...(smallest ?? { budgetMiB, strategy: isLeft(staged) ? '' : staged.right.plan.strategy }),
-    processorSeconds: Number(((user + system) / 1e6).toFixed(1)),
+    processorSeconds: Number(processorSeconds().toFixed(1)),
     processMiB: Math.round(process.resourceUsage().maxRSS / KIB_PER_MIB),
   }
 }
 
-const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
-
 const main = (): void => {
-  const named = process.argv.slice(2)
-  const unknown = named.find((n) => !networks.some((network) => network === n))
-  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${networks.join(', ')}`)
-  for (const network of networks.filter((n) => named.length === 0 || named.includes(n))) {
-    const one = (budget: number) =>
-      inTurns<ReturnType<typeof planned>>(__filename, undefined, 1, [network, String(budget)])[0]!.answers[0]!
+  for (const network of chosen(networks, process.argv.slice(2))) {
+    const one = (budget: number) => asked<ReturnType<typeof planned>>(ROOT, __filename, [network, String(budget)])
     const { strategy: _, ...smallest } = one(0)
     const row: Row = { network, batch: BATCHES[network], smallest, twice: one(2 * smallest.budgetMiB) }
     console.log(JSON.stringify(row))
-    const others = stored().filter((r) => r.network !== network)
     record('gigapixel', {
       machineOfThePlans: MACHINE,
       side: SIDE,
-      rows: networks.flatMap((n) => [row, ...others].filter((r) => r.network === n)),
+      rows: withRow('gigapixel', row, (r) => r.network, networks),
     })
   }
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(planned(process.argv[3] as Network, Number(process.argv[4]))))
-else main()
+void begin(main, (network, budgetMiB) => planned(network as Network, Number(budgetMiB)))

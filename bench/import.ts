@@ -1,30 +1,20 @@
-// `npm run bench:import -- --python PATH [--programs | --survey | --losses] [--keep FOLDER] [NAME …]`: the number of people's networks that
-// `spillway import` takes. In: networks of torchvision, timm and segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and
-// the reasons of refusals; without names, into bench/results. `--survey`: programs of more families, for inference. `--losses`: a sample trains 20 steps
-// on `cpu` and on `ref`, and the losses are compared with PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most
-// of the time. Invariant: a network that PyTorch cannot export does not count.
+// `npm run bench -- import`: the number of people's networks that `spillway import` takes. In: networks of torchvision, timm and
+// segmentation-models-pytorch, as ONNX or as programs of torch.export. Out: "N of M" and the reasons of refusals; without names, into bench/results.
+// `--survey`: programs of more families, for inference. `--losses`: a sample trains 20 steps on `cpu` and on `ref`, and the losses are compared with
+// PyTorch's in single and in double precision. `--keep` keeps the files: the export takes most of the time. Invariant: a network that PyTorch cannot
+// export does not count.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
 import { isLeft } from 'fp-ts/Either'
 import { errorText } from '../src/errors/errors'
 import { importedFrom, openModel } from '../src/exchange/import'
 import { sourceText } from '../src/exchange/source'
-import { record } from './sides'
+import { begin, inFolder, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
-const { values: given, positionals: names } = parseArgs({
-  options: {
-    python: { type: 'string', default: 'python3' },
-    keep: { type: 'string' },
-    programs: { type: 'boolean', default: false },
-    survey: { type: 'boolean', default: false },
-    losses: { type: 'boolean', default: false },
-  },
-  allowPositionals: true,
-})
+const { given, named: names } = argumentsOf(BENCHES.import.networks)
 
 const { script, exporters, states, result } = given.survey
   ? { script: 'programs.py', exporters: ['export'], states: ['eval'], result: 'survey' }
@@ -47,15 +37,6 @@ const refusal = (path: string): string | undefined => {
   if (isLeft(made)) return errorText(made.left).replace(/^.*?\.(onnx|pt2) is refused: /, '')
   sourceText({ input: made.right.model.input, nets: made.right.nets, head: [] })
   return undefined
-}
-
-interface Result {
-  readonly exporter: string
-  readonly state: string
-  readonly taken: number
-  readonly of: number
-  readonly refused: Readonly<Record<string, string>>
-  readonly notExported: readonly string[]
 }
 
 /** A file that was exported, and the reason if the import refuses it. */
@@ -85,7 +66,7 @@ const triedIn = async (folder: string): Promise<readonly Tried[]> => {
   return tried
 }
 
-const resultOf = (tried: readonly Tried[], exporter: string, state: string): Result => {
+const resultOf = (tried: readonly Tried[], exporter: string, state: string) => {
   const mine = tried.filter((t) => t.exporter === exporter && t.state === state)
   const exported = mine.filter((t) => t.file !== undefined)
   const refused = exported.flatMap((t) => (t.why === undefined ? [] : [[t.name, t.why] as const]))
@@ -170,13 +151,6 @@ const counted = async (folder: string): Promise<void> => {
   if (names.length === 0) record(result, { results })
 }
 
-const main = async (): Promise<void> => {
-  const folder = given.keep ?? mkdtempSync(join(tmpdir(), 'spillway-import-'))
-  try {
-    await (given.losses ? compared(folder) : counted(folder))
-  } finally {
-    if (given.keep === undefined) rmSync(folder, { recursive: true })
-  }
-}
+const main = (folder: string): void | Promise<void> => (given.losses ? compared(folder) : counted(folder))
 
-void main()
+void begin(() => (given.keep === undefined ? inFolder('import', main) : main(given.keep)))

@@ -1,8 +1,7 @@
-// `npm run bench:joint -- [FOLDER] [NETWORK …]`: the plans of `auto` for small budgets, here and in the checkout in FOLDER. In: networks at half to a
+// `npm run bench -- plans --suite joint`: the plans of `auto` for small budgets, here and in the checkout in FOLDER. In: networks at half to a
 // sixteenth of their memory, budgets in MiB, a machine that is simulated. Out: the step over the compute of the in-core one, the seconds of planning,
 // and bench/results/joint.json. Invariant: a process plans one network, warmed up by a small one; null is a budget that is refused.
 import { isLeft } from 'fp-ts/Either'
-import { existsSync } from 'node:fs'
 import { compile } from '../staging/compile'
 import { mib, PAGE_BYTES } from '../staging/core/bytes'
 import { computeSeconds } from '../staging/schedule/bound'
@@ -10,7 +9,7 @@ import { inCoreLayout } from '../staging/schedule/incore'
 import { leastSeconds } from '../src/stage/least'
 import { simulate } from '../staging/sim/simulate'
 import { graphOf, machine } from './lab/steps'
-import { inTurns, ONCE, record } from './sides'
+import { begin, chosen, folderAndNames, inTurns, processorSeconds, record } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 /** Network, batch, height, width, and MiB at 1/2, 1/4, 1/8 and 1/16 of in-core. */
@@ -46,8 +45,7 @@ const once = (network: string): readonly Row[] => {
     const fresh = { ...graph }
     const began = process.cpuUsage()
     const plan = compile(fresh, { strategy: 'auto', machine: on, budgetBytes: mib(budget) })
-    const { user, system } = process.cpuUsage(began)
-    const planning = Number(((user + system) / 1e6).toFixed(2))
+    const planning = Number(processorSeconds(began).toFixed(2))
     if (isLeft(plan)) {
       if (plan.left.tag !== 'BudgetInfeasible') throw new Error(JSON.stringify(plan.left))
       return { mib: budget, ratio: null, planning, strategy: '', smallestMiB: plan.left.smallestBytes / mib(1) }
@@ -68,11 +66,13 @@ const boundsOf = async (network: string): Promise<readonly number[]> => {
 }
 
 const main = async (): Promise<void> => {
-  const args = process.argv.slice(2)
-  const other = args[0] !== undefined && existsSync(args[0]) ? args[0] : undefined
-  const named = other === undefined ? args : args.slice(1)
+  const { other, named } = folderAndNames()
+  const names = chosen(
+    CASES.map(([name]) => name),
+    named,
+  )
   const rows: object[] = []
-  for (const [name, batch, height, width] of CASES.filter(([name]) => named.length === 0 || named.includes(name))) {
+  for (const [name, batch, height, width] of CASES.filter(([name]) => names.includes(name))) {
     const sides = inTurns<readonly Row[]>(__filename, other, 1, [name])
     for (const { side, answers } of sides) console.log(`${name.padEnd(24)} ${side.padEnd(6)} ${answers[0]!.map(text).join('  ')}`)
     const bounds = await boundsOf(name)
@@ -85,5 +85,4 @@ const main = async (): Promise<void> => {
 
 const text = (r: Row): string => `${r.mib} MiB: ${r.ratio ?? `from ${r.smallestMiB}`} ${r.strategy} (${r.planning} s)`
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else void main()
+void begin(main, once)

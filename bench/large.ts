@@ -1,10 +1,8 @@
-// `npm run bench:large -- [CASE …]`: the plans of `auto` and `tiled` for images whose values fit no device. In: networks at 16384² in the budget that
-// is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of the in-core
-// one, or the smallest budget after a refusal; processor seconds of planning, and the bytes of the plan file; into bench/results/large.json.
+// `npm run bench -- plans --suite large`: the plans of `auto` and `tiled` for images whose values fit no device. In: networks at 16384² in the budget
+// that is their goal, and at 20480² and 40960² on a GPU of 11 GB with 128 GiB of host memory and a disk. Out: the step over the compute of the
+// in-core one, or the smallest budget after a refusal; processor seconds of planning, and the bytes of the plan file; into bench/results/large.json.
 // Invariant: a process plans one case; cases that are not named stay unchanged.
 import { isLeft } from 'fp-ts/Either'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { compile } from '../staging/compile'
 import { gib, mib } from '../staging/core/bytes'
 import type { Link } from '../staging/graph/machine'
@@ -14,7 +12,7 @@ import { inCoreLayout } from '../staging/schedule/incore'
 import { simulate } from '../staging/sim/simulate'
 import { tieredLink, linkAt, STATED_DISK, STATED_LINKS } from '../src/machine/links'
 import { graphOf, machine } from './lab/steps'
-import { inTurns, ONCE, record } from './sides'
+import { asked, begin, chosen, processorSeconds, record, ROOT, withRow } from './sides'
 
 interface Case {
   readonly network: string
@@ -82,8 +80,8 @@ const once = (name: string): Row => {
   const compute = computeSeconds(inCoreLayout(graph, on))
   const began = process.cpuUsage()
   const plan = compile(graph, { strategy: c.strategy, machine: on, budgetBytes: c.budget })
-  const { user, system } = process.cpuUsage(began)
-  const said = { case: name, budgetMiB: c.budget / mib(1), planning: Number(((user + system) / 1e6).toFixed(1)) }
+  const planning = Number(processorSeconds(began).toFixed(1))
+  const said = { case: name, budgetMiB: c.budget / mib(1), planning }
   if (isLeft(plan))
     return {
       ...said,
@@ -102,19 +100,13 @@ const once = (name: string): Row => {
   }
 }
 
-const RESULTS = join(__dirname, 'results/large.json')
-const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
-
 const main = (): void => {
-  const named = process.argv.slice(2)
-  for (const name of Object.keys(CASES).filter((n) => named.length === 0 || named.includes(n))) {
-    const row = inTurns<Row>(__filename, undefined, 1, [name])[0]!.answers[0]!
+  const known = Object.keys(CASES)
+  for (const name of chosen(known, process.argv.slice(2))) {
+    const row = asked<Row>(ROOT, __filename, [name])
     console.log(JSON.stringify(row))
-    const others = stored().filter((r) => r.case !== name)
-    const rows = Object.keys(CASES).flatMap((n) => [row, ...others].filter((r) => r.case === n))
-    record('large', { rows })
+    record('large', { rows: withRow('large', row, (r) => r.case, known) })
   }
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+void begin(main, once)

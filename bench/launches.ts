@@ -1,13 +1,11 @@
-// `npm run bench:launches -- [--as before] [NETWORK …]`: launches and moved bytes of an in-core step on the cuda device, counted on the imitated CUDA
+// `npm run bench -- launches`: launches and moved bytes of an in-core step on the cuda device, counted on the imitated CUDA
 // (test/native/host_cuda/launches), and its time on an H200 at its published rates. In: networks, batches, sizes. Out: bench/results/launches.json:
 // own kernels, calls of cuDNN and cuBLAS, bytes of operands, and seconds of the model, in tf32 and bf16, in the column `now`, or the named one; the
 // other stays. Invariant: nothing is measured here; no GPU is needed.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { isLeft } from 'fp-ts/Either'
+import { certain } from '../staging/core/certain'
 import { compile, compileSegments } from '../staging/compile'
 import { type Graph, valueBytes } from '../staging/graph/graph'
 import { laidOut, readers } from '../staging/graph/laid'
@@ -19,10 +17,9 @@ import type { Plan, Segment } from '../staging/plan/plan'
 import { toTape } from '../staging/plan/tape'
 import { behindLaying } from '../staging/planner/laying'
 import { graphOf, machine } from './lab/steps'
-import { record } from './sides'
+import { begin, chosen, inFolder, record, ROOT } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
-const ROOT = join(__dirname, '..')
-const FILE = join(ROOT, 'bench/results/launches.json')
 /** Network, batch, side. */
 const CASES = [
   ['resnet50', 128, 224],
@@ -45,27 +42,29 @@ interface Counted {
   readonly bytes: number
 }
 
+const inCoreOn = <M extends Machine>(machine: M) =>
+  ({ strategy: 'in-core', machine, budgetBytes: machine.memoryBytes, algorithms: 'fixed' }) as const
+
 const planOf = (network: string, batch: number, side: number, on: LocalMachine): Plan => {
   const graph = graphOf(network, on, batch, side)
   if (!graph) throw new Error(`there is no ${network}`)
-  const plan = compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes, algorithms: 'fixed' })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  return plan.right
+  return certain(network)(compile(graph, inCoreOn(on)))
 }
 
-const countedOf = (program: string, plan: Plan, precision: Rounded): readonly Counted[] => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-launches-'))
-  try {
-    const tape = join(folder, 'plan.tape')
-    writeFileSync(tape, toTape(plan))
-    const lines = execFileSync(program, [tape, precision], { encoding: 'utf8', maxBuffer: 2 ** 28 })
-    return lines
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Counted)
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+/** The counting program, and a folder for its input. */
+interface Program {
+  readonly file: string
+  readonly folder: string
+}
+
+const countedOf = ({ file, folder }: Program, plan: Plan, precision: Rounded): readonly Counted[] => {
+  const tape = join(folder, 'plan.tape')
+  writeFileSync(tape, toTape(plan))
+  const lines = execFileSync(file, [tape, precision], { encoding: 'utf8', maxBuffer: 2 ** 28 })
+  return lines
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Counted)
 }
 
 /** Seconds at peak rates: of products by their arithmetic or bytes, whichever is more, of all else, and of launching. */
@@ -85,16 +84,8 @@ const modelled = (plan: Plan, counted: readonly Counted[], precision: Rounded) =
 }
 
 /** The same step in other segments, with the rest of the plan. */
-const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan => {
-  const plan = compileSegments(graph, segments, {
-    strategy: 'in-core',
-    machine: on,
-    budgetBytes: on.memoryBytes,
-    algorithms: 'fixed',
-  })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  return plan.right
-}
+const inSegments = (graph: Graph, segments: readonly Segment[], on: Machine): Plan =>
+  certain(graph.name)(compileSegments(graph, segments, inCoreOn(on)))
 
 const launchesOf = (counted: readonly Counted[]): number => counted.reduce((n, c) => n + c.kernels + c.products, 0)
 
@@ -102,7 +93,7 @@ const launchesOf = (counted: readonly Counted[]): number => counted.reduce((n, c
  * The gain of laying out once each weight that a convolution and its data gradient read: launches, as they are counted with it and without; the bytes
  * that laying out reads and writes, which are no call's operands; milliseconds; and its share of memory, over the peak of the step.
  */
-const weightsOnce = (program: string, { graph, segments }: Plan, on: Machine, precision: Rounded) => {
+const weightsOnce = (program: Program, { graph, segments }: Plan, on: Machine, precision: Rounded) => {
   const twice = [...readers(graph)].filter(([, ops]) => ops.length > 1)
   const laid = laidOut(graph, new Set(twice.map(([w]) => w)))
   const [before, after] = [inSegments(graph, segments, on), inSegments(laid, behindLaying(laid, segments), on)]
@@ -134,7 +125,7 @@ const dearest = (counted: readonly Counted[]): Readonly<Record<string, string>> 
   return Object.fromEntries(most.map(([kind, { calls, launches }]) => [kind, `${launches} of ${calls} calls`]))
 }
 
-const row = (program: string, network: string, batch: number, side: number, precision: Rounded) => {
+const row = (program: Program, network: string, batch: number, side: number, precision: Rounded) => {
   const on = { ...machine('h200-pcie-141g'), precision }
   const plan = planOf(network, batch, side, on)
   const counted = countedOf(program, plan, precision)
@@ -150,19 +141,24 @@ const row = (program: string, network: string, batch: number, side: number, prec
   }
 }
 
-const main = (): void => {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { as: { type: 'string', default: 'now' } } })
+const main = (folder: string): void => {
+  const { given, named } = argumentsOf(BENCHES.launches.steps)
   const build = `require('./scripts/testing/native').nativeLibrary(process.cwd(), 'cuda_launches').then((f) => process.exit(f ? 0 : 1))`
   if (spawnSync(process.execPath, ['-e', build], { cwd: ROOT, stdio: 'inherit' }).status !== 0)
     throw new Error('the headers of CUDA, cuDNN and cuBLAS are not here')
-  const program = process.env['SPILLWAY_CUDA_LAUNCHES'] ?? join(ROOT, 'build', 'addon', 'cuda_launches')
-  const before = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')).rows : {}
-  const rows: Record<string, Record<string, unknown>> = { ...before }
-  for (const [network, batch, side] of CASES.filter(([n]) => positionals.length === 0 || positionals.includes(n)))
+  const file = process.env['SPILLWAY_CUDA_LAUNCHES'] ?? join(ROOT, 'build', 'addon', 'cuda_launches')
+  const { rows }: { readonly rows: Record<string, object> } = JSON.parse(
+    readFileSync(join(ROOT, 'bench/results/launches.json'), 'utf8'),
+  )
+  const names = chosen(
+    CASES.map(([name]) => name),
+    named,
+  )
+  for (const [network, batch, side] of CASES.filter(([n]) => names.includes(n)))
     for (const precision of PRECISIONS) {
       const name = `${network} b${batch}@${side} ${precision}`
-      const one = row(program, network, batch, side, precision)
-      rows[name] = { ...rows[name], [values.as]: one }
+      const one = row({ file, folder }, network, batch, side, precision)
+      rows[name] = { ...rows[name], [given.as]: one }
       console.log(
         `${name}: ${one.kernels} own kernels, ${one.products} products, ${one.gigabytes} GB, ${one.stepMs} ms by the model`,
       )
@@ -170,4 +166,4 @@ const main = (): void => {
   record('launches', { rates: H200, rows })
 }
 
-if (require.main === module) main()
+void begin(() => inFolder('launches', main))

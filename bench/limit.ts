@@ -1,11 +1,10 @@
-// `npm run bench:limit -- FOLDER`: the seconds of planning here, relative to the machine of its limit. In: a checkout of 8db3dac8 in FOLDER, with
-// node_modules: its planner took known processor seconds there, and takes others here. Out: in turns with it the networks that take today's planner
-// longest (bench/results/zoo.json), their seconds here, and divided by the slowness of this machine; into bench/results/limit.json. Invariant: a
-// process plans one network; the least of the earlier planner's times for a case counts.
+// `npm run bench -- planning --suite limit`: the seconds of planning here, relative to the machine of its limit. In: a checkout of 8db3dac8 in
+// FOLDER, with node_modules: its planner took known processor seconds there, and takes others here. Out: in turns with it the networks that take
+// today's planner longest (bench/results/zoo.json), their seconds here, and divided by the slowness of this machine; into bench/results/limit.json.
+// Invariant: a process plans one network; the least of the earlier planner's times for a case counts.
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { asked, median, ONCE, record, ROOT } from './sides'
+import { asked, begin, median, processorSeconds, record, ROOT, storedRows } from './sides'
 
 const COMMIT = '8db3dac8'
 /** Network, batch, height, width, MiB, and processor seconds there. */
@@ -28,7 +27,7 @@ interface Row {
 }
 
 /** Run in the other checkout. */
-const once = (network: string): number => {
+const once = (network?: string): number => {
   const { compile } = require(resolve('staging/compile'))
   const { graphOf, machine } = require(resolve('bench/lab/steps'))
   const [, batch, height, width, budget] = KNOWN.find(([n]) => n === network)!
@@ -36,18 +35,19 @@ const once = (network: string): number => {
   const graph = graphOf(network, on, batch, height, width)
   const began = process.cpuUsage()
   compile(graph, { strategy: 'auto', machine: on, budgetBytes: budget * 2 ** 20 })
-  const { user, system } = process.cpuUsage(began)
-  return Number(((user + system) / 1e6).toFixed(2))
+  return Number(processorSeconds(began).toFixed(2))
 }
 
 const head = (folder: string): string =>
   execFileSync('git', ['-C', folder, 'rev-parse', '--short=8', 'HEAD'], { encoding: 'utf8' }).trim()
 
-const main = (folder: string): void => {
+const main = (): void => {
+  const [folder] = process.argv.slice(2)
+  if (folder === undefined)
+    throw new Error('npm run bench -- planning --suite limit FOLDER: a checkout of 8db3dac8, with node_modules')
   if (head(folder) !== COMMIT) throw new Error(`${folder} is not a checkout of ${COMMIT}: git worktree add ${folder} ${COMMIT}`)
-  const drawn: readonly Row[] = JSON.parse(readFileSync(join(__dirname, 'results/zoo.json'), 'utf8')).rows
   const longest = ({ plans }: Row): number => Math.max(...plans.map((p) => p.planning))
-  const networks = [...drawn].sort((a, b) => longest(b) - longest(a)).slice(0, NETWORKS)
+  const networks = [...storedRows<Row>('zoo')].sort((a, b) => longest(b) - longest(a)).slice(0, NETWORKS)
   const earlier = new Map<string, number[]>(KNOWN.map(([network]) => [network, []]))
   const rows = networks.map(({ network }, i) => {
     const [known] = KNOWN[i % KNOWN.length]!
@@ -72,7 +72,4 @@ const main = (folder: string): void => {
   record('limit', { commit: COMMIT, limitSeconds: LIMIT_SECONDS, known, slower: Number(slower.toFixed(3)), most, rows: today })
 }
 
-const [folder, ...args] = process.argv.slice(2)
-if (folder === ONCE) console.log(JSON.stringify(once(args[0]!)))
-else if (folder === undefined) throw new Error('npm run bench:limit -- FOLDER: a checkout of 8db3dac8, with node_modules')
-else main(folder)
+void begin(main, once)

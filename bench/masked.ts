@@ -1,13 +1,10 @@
-// `npm run bench:masked [-- --sides N,N --images NAME,NAME --turns N --steps N --only NAME]`: a masked ResNet-18 body with live norms and gated
-// attention, with and without skipping the empty parts, in turns. In: images that this program draws: `blobs` has three blobs of tissue and about
-// 70 % background, `full` has no background. Out: for each plan the medians of a step on both sides, in seconds and in processor seconds, and their
-// ratios; bench/results/masked.json. Invariant: each run is a process of its own, the first step of each does not count, and the losses of both
-// sides agree within 1e-4. Processor seconds of one thread (OMP_NUM_THREADS=1) are steadier beside other work.
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// `npm run bench -- cpu --suite masked`: a masked ResNet-18 body with live norms and gated attention, with and without skipping the empty parts, in
+// turns. In: images that this program draws: `blobs` has three blobs of tissue and about 70 % background, `full` has no background. Out: for each
+// plan the medians of a step on both sides, in seconds and in processor seconds, and their ratios; bench/results/masked.json. Invariant: each run is
+// a process of its own, the first step of each does not count, and the losses of both sides agree within 1e-4. Processor seconds of one thread
+// (OMP_NUM_THREADS=1) are steadier beside other work.
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { resnet18Body } from '../models/resnet'
 import {
   crossEntropy,
@@ -23,21 +20,12 @@ import {
   train,
 } from '../src'
 import { npyHead } from '../src/files/npy'
-import { median, record } from './sides'
+import { certain } from '../staging/core/certain'
+import { asked, begin, chosen, inFolder, median, processorSeconds, record, ROOT, rounded } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 const BLOCK = 32
 const WITHIN = 1e-4
-const { values: given } = parseArgs({
-  options: {
-    sides: { type: 'string', default: '1024,2048' },
-    images: { type: 'string', default: 'blobs,full' },
-    side: { type: 'string', default: '1024' },
-    turns: { type: 'string', default: '3' },
-    steps: { type: 'string', default: '3' },
-    only: { type: 'string' },
-    folder: { type: 'string' },
-  },
-})
 const PLANS = [
   { name: 'in-core, direct', strategy: 'in-core', algorithms: 'fixed' },
   { name: 'in-core, measured algorithms', strategy: 'in-core', algorithms: 'measured' },
@@ -80,21 +68,11 @@ const draw = (folder: string, side: number, image: string): number => {
 
 const model = (side: number): Model => {
   const layers = [fromBytes({ mean: 0.5, std: 0.25 }), resnet18Body, gatedAttentionPool('pool', 64), linear('head', 2)] as const
-  const made = modelAt([1, 3, side, side], masked(BLOCK, ...layers))
-  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
-  return made.right
-}
-
-interface Ran {
-  readonly losses: readonly number[]
-  readonly seconds: readonly number[]
-  readonly processorSeconds: readonly number[]
-  readonly skippedShare?: number
-  readonly peakMiB: number
+  return certain('the model is valid')(modelAt([1, 3, side, side], masked(BLOCK, ...layers)))
 }
 
 /** One training, in this process. */
-const run = async (folder: string, side: number, plan: Planned): Promise<void> => {
+const run = async (folder: string, side: number, plan: Planned, steps: number) => {
   const net = model(side)
   const { strategy, algorithms } = plan
   const budget = 'budgetMiB' in plan ? { budget: mib(Math.round(plan.budgetMiB(side))) } : {}
@@ -102,79 +80,77 @@ const run = async (folder: string, side: number, plan: Planned): Promise<void> =
   const seconds: number[] = []
   const processor: number[] = []
   const { losses, skippedShare, peakBytes } = await train(net, staged, {
-    steps: Number(given.steps),
+    steps,
     seed: 1,
     data: files(folder, { layout: 'NHWC' }),
     onNote: () => {},
     onProgress: (p) => {
       if (p.kind !== 'step') return
-      const { user, system } = process.cpuUsage()
-      processor.push((user + system) / 1e6)
+      processor.push(processorSeconds())
       seconds.push(p.seconds)
     },
   })
-  const processorSeconds = processor.slice(1).map((end, i) => end - processor[i]!)
-  const ran: Ran = {
+  return {
     losses,
     seconds: seconds.slice(1),
-    processorSeconds,
+    processorSeconds: processor.slice(1).map((end, i) => end - processor[i]!),
     peakMiB: peakBytes / mib(1),
     ...(skippedShare ? { skippedShare } : {}),
   }
-  console.log(JSON.stringify(ran))
 }
+type Ran = Awaited<ReturnType<typeof run>>
 
-const rounded = (n: number): number => Number(n.toPrecision(3))
+type Given = ReturnType<typeof argumentsOf<typeof BENCHES.cpu.masked.options>>['given']
 
 /** All plans for one image. */
-const rowsOf = (side: number, image: string): readonly object[] => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-masked-'))
-  const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran => {
-    const args = ['--folder', folder, '--only', name, '--side', String(side), '--steps', given.steps!]
-    const env = { ...process.env, SPILLWAY_ZEROS: zeros }
-    const call = [...process.execArgv, __filename, ...args]
-    const said = execFileSync(process.execPath, call, { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'inherit'] })
-    return JSON.parse(said.trim().split('\n').at(-1)!) as Ran
-  }
-  try {
-    mkdirSync(folder, { recursive: true })
-    const tissueShare = rounded(draw(folder, side, image))
-    return PLANS.filter(({ name }) => given.only === undefined || name === given.only).map((plan) => {
-      const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
-      const medians = (of: (ran: Ran) => readonly number[]) =>
-        [0, 1].map((i) => median(turns.flatMap((turn) => of(turn[i]!)))) as [number, number]
-      const [skip, compute] = medians((r) => r.seconds)
-      const [skipProcessor, computeProcessor] = medians((r) => r.processorSeconds)
-      for (const [a, b] of turns)
-        if (a.losses.some((loss, i) => Math.abs(loss - b.losses[i]!) > WITHIN * b.losses[i]!))
-          throw new Error(`${plan.name}: losses ${a.losses} and ${b.losses}`)
-      const { skippedShare, peakMiB } = turns[0]![0]
-      const row = {
-        plan: plan.name,
-        image,
-        side,
-        tissueShare,
-        turns: turns.length,
-        steps: Number(given.steps),
-        peakMiB,
-        skippedShare: rounded(skippedShare ?? 0),
-        skipSeconds: rounded(skip),
-        computeSeconds: rounded(compute),
-        ratio: rounded(compute / skip),
-        skipProcessorSeconds: rounded(skipProcessor),
-        computeProcessorSeconds: rounded(computeProcessor),
-        processorRatio: rounded(computeProcessor / skipProcessor),
-      }
-      console.log(JSON.stringify(row))
-      return row
-    })
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+const rowsOf = (folder: string, side: number, image: string, given: Given): readonly object[] => {
+  const ran = (zeros: 'skip' | 'compute', { name }: Planned): Ran =>
+    asked<Ran>(ROOT, __filename, [folder, String(side), name, given.steps], { SPILLWAY_ZEROS: zeros })
+  const names = chosen(
+    PLANS.map((p) => p.name),
+    given.only === undefined ? [] : [given.only],
+  )
+  const tissueShare = rounded(draw(folder, side, image), 3)
+  return PLANS.filter(({ name }) => names.includes(name)).map((plan) => {
+    const turns = Array.from({ length: Number(given.turns) }, () => [ran('skip', plan), ran('compute', plan)] as const)
+    const medians = (of: (ran: Ran) => readonly number[]) =>
+      [0, 1].map((i) => median(turns.flatMap((turn) => of(turn[i]!)))) as [number, number]
+    const [skip, compute] = medians((r) => r.seconds)
+    const [skipProcessor, computeProcessor] = medians((r) => r.processorSeconds)
+    for (const [a, b] of turns)
+      if (a.losses.some((loss, i) => Math.abs(loss - b.losses[i]!) > WITHIN * b.losses[i]!))
+        throw new Error(`${plan.name}: losses ${a.losses} and ${b.losses}`)
+    const { skippedShare, peakMiB } = turns[0]![0]
+    const row = {
+      plan: plan.name,
+      image,
+      side,
+      tissueShare,
+      turns: turns.length,
+      steps: Number(given.steps),
+      peakMiB,
+      skippedShare: rounded(skippedShare ?? 0, 3),
+      skipSeconds: rounded(skip, 3),
+      computeSeconds: rounded(compute, 3),
+      ratio: rounded(compute / skip, 3),
+      skipProcessorSeconds: rounded(skipProcessor, 3),
+      computeProcessorSeconds: rounded(computeProcessor, 3),
+      processorRatio: rounded(computeProcessor / skipProcessor, 3),
+    }
+    console.log(JSON.stringify(row))
+    return row
+  })
 }
 
-if (given.folder !== undefined) void run(given.folder, Number(given.side), PLANS.find(({ name }) => name === given.only)!)
-else {
-  const images = given.images.split(',')
-  record('masked', { rows: given.sides.split(',').flatMap((side) => images.flatMap((image) => rowsOf(Number(side), image))) })
+const main = async (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.cpu.masked)
+  const rows: object[] = []
+  for (const side of given.sides.split(','))
+    for (const image of given.images.split(','))
+      rows.push(...(await inFolder('masked', (folder) => rowsOf(folder, Number(side), image, given))))
+  record('masked', { rows })
 }
+
+void begin(main, (folder, side, plan, steps) =>
+  run(folder!, Number(side), PLANS.find(({ name }) => name === plan)!, Number(steps)),
+)

@@ -1,12 +1,8 @@
-// `npm run bench:onednn [-- --versions 2.6,3.2 --cases a,b --rounds N --keep-busy --out FILE]`: training steps in-core, and their dearest
-// convolutions one by one, with each version of oneDNN in turns on two threads. In: the addons that scripts/onednn.js builds, or has built. Out:
-// bench/results/onednn.json and the tables of docs/internals/onednn.md, or FILE alone; versions that cannot be had stand in it with why. Invariant: each
-// version plans with its own ways, measured with it. `--test PATTERN …` runs those tests with each version instead: conformance, exactness, bits.
+// `npm run bench -- onednn`: training steps in-core, and their dearest convolutions one by one, with each version of oneDNN in turns on two threads.
+// In: the addons that scripts/onednn.js builds, or has built. Out: bench/results/onednn.json and the tables of docs/internals/onednn.md, or FILE
+// alone; versions that cannot be had stand in it with why. Invariant: each version plans with its own ways, measured with it. `--test PATTERN …` runs
+// those tests with each version instead: conformance, exactness, bits.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import type { Convolution } from './cpu/calls'
 import { convolutionsOf, dearest } from './cpu/calls'
 import { CASES, type Case, stagedCase } from './cpu/cases'
@@ -23,7 +19,8 @@ import {
   secondsOf,
 } from './cpu/sides'
 import { writePage } from './onednntable'
-import { record } from './sides'
+import { begin, inFolder, record, ROOT } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 interface Version {
   readonly version: string
@@ -34,7 +31,6 @@ interface Version {
 }
 type Built = Version & { readonly addon: string }
 
-const ROOT = join(__dirname, '..')
 /** In the platform package (scripts/prebuilt/platforms.js). */
 const CARRIED = '3.2'
 const WARM_UP = 2
@@ -42,17 +38,7 @@ const WARM_UP = 2
 const DEAREST = 0.6
 const TIMES = 3
 
-const { values: given, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    versions: { type: 'string' },
-    cases: { type: 'string' },
-    rounds: { type: 'string', default: '7' },
-    'keep-busy': { type: 'boolean', default: false },
-    out: { type: 'string' },
-    test: { type: 'boolean', default: false },
-  },
-})
+const { given, named: positionals } = argumentsOf(BENCHES.onednn.steps)
 
 const options = (folder: string): Options => ({
   python: '',
@@ -119,10 +105,9 @@ const quickest = (seconds: Readonly<Record<string, number>>): string =>
   Object.entries(seconds).reduce((a, b) => (b[1] < a[1] ? b : a))[0]
 
 const measured = async (versions: readonly Built[], others: readonly Version[]): Promise<void> => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-onednn-'))
   const wanted = given.cases?.split(',')
   const networks: Network[] = []
-  try {
+  await inFolder('onednn', async (folder) => {
     for (const c of CASES.filter(({ name, model }) => !wanted || wanted.includes(name) || wanted.includes(model))) {
       const o = options(folder)
       const { plan } = stagedCase({ ...c, algorithms: 'fixed' }, o.threads).staged
@@ -133,9 +118,7 @@ const measured = async (versions: readonly Built[], others: readonly Version[]):
         `${c.name.padEnd(32)} ${taken.map((t) => `${t.version} ${(1000 * t.secondsPerStep).toFixed(0)} ms`).join('  ')}`,
       )
     }
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  })
   const first = versions[0]!.version
   const summary = versions.map(({ version, from, oneDnn }) => {
     const ratios = networks.map(({ steps: s }) => {
@@ -165,19 +148,14 @@ const tested = (versions: readonly Built[]): void => {
   }
 }
 
-const all = JSON.parse(
-  execFileSync(process.execPath, ['scripts/onednn.js', '--json', ...(given.versions?.split(',') ?? [])], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  }),
-) as readonly Version[]
-const others = all.filter((v) => v.addon === undefined)
-for (const { version, why } of others) console.error(`${version}: ${why}`)
-const versions = all.filter((v): v is Built => v.addon !== undefined)
-if (given.test) tested(versions)
-else
-  measured(versions, others).catch((e) => {
-    console.error(e)
-    process.exit(1)
-  })
+const main = (): void | Promise<void> => {
+  const call = ['scripts/onednn.js', '--json', ...(given.versions?.split(',') ?? [])]
+  const said = execFileSync(process.execPath, call, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+  const all = JSON.parse(said) as readonly Version[]
+  const others = all.filter((v) => v.addon === undefined)
+  for (const { version, why } of others) console.error(`${version}: ${why}`)
+  const versions = all.filter((v): v is Built => v.addon !== undefined)
+  return given.test ? tested(versions) : measured(versions, others)
+}
+
+void begin(main)

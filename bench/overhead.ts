@@ -1,9 +1,9 @@
-// `npm run bench:overhead [-- FOLDER]`: the cost of a call beside its arithmetic: a chain of tiny convolutions and rectifiers on 8x8 images, about a
-// thousand calls a step, trained on `cpu` by one thread. In: maybe a FOLDER with another checkout, in turns with this one. Out: microseconds a call
+// `npm run bench -- cpu --suite overhead`: the cost of a call beside its arithmetic: a chain of tiny convolutions and rectifiers on 8x8 images, about
+// a thousand calls a step, trained on `cpu` by one thread. In: maybe a FOLDER with another checkout, in turns with this one. Out: microseconds a call
 // (the median of a process's steps, by process) and bench/results/overhead.json. Invariant: both sides run this very file in processes of their own;
 // warm-up steps do not count.
 import { conv2d, type Model, model, type Net, relu, seq, stage, train } from '../src'
-import { inTurns, median, ONCE, record } from './sides'
+import { begin, inTurns, median, record } from './sides'
 
 const SIDE = 8
 const LAYERS = 200
@@ -51,5 +51,4 @@ const main = (): void => {
   record('overhead', { processes: PROCESSES, stepsOfEach: STEPS - WARM_UP, sides })
 }
 
-if (process.argv[2] === ONCE) once().then((t) => console.log(JSON.stringify(t)))
-else main()
+void begin(main, once)

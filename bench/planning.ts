@@ -1,9 +1,9 @@
-// `npm run bench:planning -- FOLDER [NETWORK …]`: the seconds of planning, here and in the checkout in FOLDER, in turns. In: large networks, all or
-// those named, at half of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan
-// (the median of the processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
-import { isLeft } from 'fp-ts/Either'
+// `npm run bench -- planning`: the seconds of planning, here and in the checkout in FOLDER, in turns. In: large networks, all or those named, at half
+// of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan (the median of the
+// processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
+import { certain } from '../staging/core/certain'
 import { mse, PAGE_BYTES, stage, strategies, zooEntry } from '../src'
-import { inTurns, median, ONCE, record } from './sides'
+import { begin, chosen, folderAndNames, inTurns, median, processorSeconds, record } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const CASES = [
@@ -22,9 +22,7 @@ const anyStage = stage as (model: unknown, options: object) => { readonly plan: 
 const once = (only: string): Answer => {
   const plan = (name: string, shape: readonly [number, number, number, number], options: object): number => {
     const { build, loss = mse } = zooEntry(name)!
-    const model = build(shape)
-    if (isLeft(model)) throw new Error(name)
-    return anyStage(model.right, { ...options, loss, machine: MACHINE }).plan.peakPages
+    return anyStage(certain(name)(build(shape)), { ...options, loss, machine: MACHINE }).plan.peakPages
   }
   plan('resnet18', [1, 3, 64, 64], { strategy: 'auto' })
   const [name, batch, size] = CASES.find(([network]) => network === only)!
@@ -37,8 +35,7 @@ const once = (only: string): Answer => {
     } catch {
       return null
     }
-    const { user, system } = process.cpuUsage(began)
-    return (user + system) / 1e6
+    return processorSeconds(began)
   }
   return Object.fromEntries(
     strategies.flatMap((strategy) => {
@@ -49,8 +46,12 @@ const once = (only: string): Answer => {
 }
 
 const main = (): void => {
-  const [other, ...named] = process.argv.slice(2)
-  const rows = CASES.filter(([name]) => named.length === 0 || named.includes(name)).flatMap(([name]) => {
+  const { other, named } = folderAndNames()
+  const names = chosen(
+    CASES.map(([name]) => name),
+    named,
+  )
+  const rows = CASES.filter(([name]) => names.includes(name)).flatMap(([name]) => {
     const sides = inTurns<Answer>(__filename, other, PROCESSES, [name])
     return Object.keys(sides.at(-1)!.answers[0]!).map((what) => {
       const seconds = sides.map(({ side, answers }) => [side, median(answers.map((a) => a[what] ?? Number.NaN))] as const)
@@ -61,5 +62,4 @@ const main = (): void => {
   record('planning', { machineOfThePlans: MACHINE, processes: PROCESSES, rows })
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+void begin(main, (network) => once(network!))

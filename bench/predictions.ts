@@ -1,15 +1,15 @@
-// `npm run bench:predictions [-- --side N --small N --budget SIZE --rounds N --only NETWORK --spill DIR]`: the cost of tiles in predictions. In:
-// networks with weights of one step of training, an image of zeros and ones made here. Out: pixels a second of a large image in a small budget,
-// beside those of 512 x 512 (or --small) in-core, by the clock and by the processors' time; bench/results/predictions.json. Invariant: both sides run
-// in this process, in turns, small before and after large; the fixed time of a call (weights, first steps) counts on the large side alone.
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { loadavg, tmpdir } from 'node:os'
+// `npm run bench -- predictions`: the cost of tiles in predictions. In: networks with weights of one step of training, an image of zeros and ones
+// made here. Out: pixels a second of a large image in a small budget, beside those of 512 x 512 (or --small) in-core, by the clock and by the
+// processors' time; bench/results/predictions.json. Invariant: both sides run in this process, in turns, small before and after large; the fixed time
+// of a call (weights, first steps) counts on the large side alone.
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { loadavg } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { isLeft } from 'fp-ts/Either'
 import { type Model, PAGE_BYTES, parseBytes, predict, stage, type Staged, train, zooEntry } from '../src'
 import { npyHead } from '../src/files/npy'
-import { median, record } from './sides'
+import { certain } from '../staging/core/certain'
+import { begin, chosen, inFolder, median, processorSeconds, record } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 /** Pixels of the small side, in two calls: the difference of the second is the time of its further images. For the large one, an image is minutes. */
 const FEW_PIXELS = 2 ** 20
@@ -17,22 +17,8 @@ const MORE_PIXELS = 5 * 2 ** 20
 const FOUND = join(__dirname, 'results', 'predictions.json')
 const NETWORKS = ['vgg16-features', 'unet', 'deeplabv3plus-resnet50'] as const
 
-const { values: given } = parseArgs({
-  options: {
-    side: { type: 'string', default: '8192' },
-    small: { type: 'string', default: '512' },
-    budget: { type: 'string', default: '512MiB' },
-    rounds: { type: 'string', default: '3' },
-    only: { type: 'string' },
-    spill: { type: 'string' },
-  },
-})
-
-const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1): Model => {
-  const made = zooEntry(name)!.build([batch, 3, side, side], mode)
-  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
-  return made.right as Model
-}
+const built = (name: string, side: number, mode: 'train' | 'predict', batch = 1): Model =>
+  certain(name)(zooEntry(name)!.build([batch, 3, side, side], mode)) as Model
 
 /** Bytes, read as they are. */
 const imagesOf = (folder: string, side: number, count: number): string => {
@@ -107,91 +93,82 @@ const recorded = <S extends object>(settings: S, rows: readonly Row[]): void => 
   record('predictions', { ...settings, rows: NETWORKS.flatMap((name) => all.filter((r) => r.network === name)) })
 }
 
-const main = async (): Promise<void> => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-predictions-'))
+const measured = async (folder: string): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.predictions.tiled)
   const [large, small, rounds] = [Number(given.side), Number(given.small), Number(given.rounds)]
   const fewImages = Math.max(1, Math.round(FEW_PIXELS / small ** 2))
   const moreImages = fewImages + Math.max(2, Math.round((MORE_PIXELS - FEW_PIXELS) / small ** 2))
-  const budget = parseBytes(given.budget)
-  if (isLeft(budget)) throw new Error(budget.left)
+  const budget = certain('the budget is a size')(parseBytes(given.budget))
   const tier: { readonly spill?: string; readonly hostMemory?: number } =
     given.spill === undefined ? { hostMemory: 2 ** 40 } : { spill: given.spill }
   const rows: Row[] = []
-  try {
-    const images = (side: number, count: number): string => imagesOf(folder, side, count)
-    const [few, more, one] = [images(small, fewImages), images(small, moreImages), images(large, 1)]
-    for (const name of NETWORKS.filter((n) => given.only === undefined || n === given.only)) {
-      const weights = await weightsOf(folder, name)
-      const side = (pixels: number, bytes?: number): Side => {
-        const net = built(name, pixels, 'predict')
-        const as = name === 'vgg16-features' ? 'values' : 'classes'
-        const plan = stage(net, {
-          mode: 'predict',
-          as,
-          ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...tier }),
-        })
-        return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
-      }
-      const [inOne, tiled] = [side(small), side(large, budget.right)]
-      const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
-        const began = process.cpuUsage()
-        const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...tier })
-        const { user, system } = process.cpuUsage(began)
-        return { secondsPerStep, images, processorSeconds: (user + system) / 1e6 }
-      }
-      const rateOf = (pixels: number, t: Taken): Rate => {
-        const millions = (pixels * pixels) / 1e6
-        return { byClock: millions / t.secondsPerStep, byProcessor: (millions * t.images) / t.processorSeconds }
-      }
-      const smallRate = async (): Promise<Rate> => {
-        const [first, second] = [await taken(inOne, few), await taken(inOne, more)]
-        return rateOf(small, {
-          secondsPerStep: second.secondsPerStep,
-          images: second.images - first.images,
-          processorSeconds: second.processorSeconds - first.processorSeconds,
-        })
-      }
-      const inCore: Rate[] = []
-      const inTiles: Rate[] = []
-      for (let round = 0; round < rounds; round++) {
-        const before = await smallRate()
-        inTiles.push(rateOf(large, await taken(tiled, one)))
-        const after = await smallRate()
-        inCore.push({ byClock: (before.byClock + after.byClock) / 2, byProcessor: (before.byProcessor + after.byProcessor) / 2 })
-      }
-      const of = (rates: readonly Rate[], by: keyof Rate): number => median(rates.map((r) => r[by]))
-      const ratio = (by: keyof Rate): number => median(inTiles.map((r, i) => r[by] / inCore[i]![by]))
-      const row = {
-        network: name,
-        small,
-        rateRatio: ratio('byClock'),
-        megapixelsPerSecond: of(inTiles, 'byClock'),
-        inCoreMegapixelsPerSecond: of(inCore, 'byClock'),
-        rateRatioOfProcessors: ratio('byProcessor'),
-        megapixelsPerProcessorSecond: of(inTiles, 'byProcessor'),
-        inCoreMegapixelsPerProcessorSecond: of(inCore, 'byProcessor'),
-        multiplicationRatio: multiplications(inOne.plan) / small ** 2 / (multiplications(tiled.plan) / large ** 2),
-        rounds,
-        load: loadavg()[1],
-        strategy: tiled.plan.plan.strategy,
-        planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
-        lowerTier: tier.spill === undefined ? ('memory' as const) : ('disk' as const),
-        lowerTierBytes: tiled.plan.plan.tierBytes,
-      }
-      rows.push(row)
-      console.log(
-        `${name.padEnd(24)} ${row.megapixelsPerSecond.toFixed(2)} megapixels a second in tiles, ` +
-          `${row.inCoreMegapixelsPerSecond.toFixed(2)} in-core: ${row.rateRatio.toFixed(3)}, by processors' time ` +
-          `${row.rateRatioOfProcessors.toFixed(3)}; ${row.multiplicationRatio.toFixed(3)} of the multiplications a pixel`,
-      )
+  const images = (side: number, count: number): string => imagesOf(folder, side, count)
+  const [few, more, one] = [images(small, fewImages), images(small, moreImages), images(large, 1)]
+  for (const name of chosen(NETWORKS, given.only === undefined ? [] : [given.only])) {
+    const weights = await weightsOf(folder, name)
+    const side = (pixels: number, bytes?: number): Side => {
+      const net = built(name, pixels, 'predict')
+      const as = name === 'vgg16-features' ? 'values' : 'classes'
+      const plan = stage(net, {
+        mode: 'predict',
+        as,
+        ...(bytes === undefined ? { strategy: 'in-core' } : { budget: bytes, ...tier }),
+      })
+      return { net, plan, out: join(folder, `${name}-${pixels}.npy`) }
     }
-    recorded({ side: large, budgetBytes: budget.right }, rows)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
+    const [inOne, tiled] = [side(small), side(large, budget)]
+    const taken = async ({ net, plan, out }: Side, data: string): Promise<Taken> => {
+      const began = process.cpuUsage()
+      const { secondsPerStep, images } = await predict(net, plan, { weights, data, out, ...tier })
+      return { secondsPerStep, images, processorSeconds: processorSeconds(began) }
+    }
+    const rateOf = (pixels: number, t: Taken): Rate => {
+      const millions = (pixels * pixels) / 1e6
+      return { byClock: millions / t.secondsPerStep, byProcessor: (millions * t.images) / t.processorSeconds }
+    }
+    const smallRate = async (): Promise<Rate> => {
+      const [first, second] = [await taken(inOne, few), await taken(inOne, more)]
+      return rateOf(small, {
+        secondsPerStep: second.secondsPerStep,
+        images: second.images - first.images,
+        processorSeconds: second.processorSeconds - first.processorSeconds,
+      })
+    }
+    const inCore: Rate[] = []
+    const inTiles: Rate[] = []
+    for (let round = 0; round < rounds; round++) {
+      const before = await smallRate()
+      inTiles.push(rateOf(large, await taken(tiled, one)))
+      const after = await smallRate()
+      inCore.push({ byClock: (before.byClock + after.byClock) / 2, byProcessor: (before.byProcessor + after.byProcessor) / 2 })
+    }
+    const of = (rates: readonly Rate[], by: keyof Rate): number => median(rates.map((r) => r[by]))
+    const ratio = (by: keyof Rate): number => median(inTiles.map((r, i) => r[by] / inCore[i]![by]))
+    const row = {
+      network: name,
+      small,
+      rateRatio: ratio('byClock'),
+      megapixelsPerSecond: of(inTiles, 'byClock'),
+      inCoreMegapixelsPerSecond: of(inCore, 'byClock'),
+      rateRatioOfProcessors: ratio('byProcessor'),
+      megapixelsPerProcessorSecond: of(inTiles, 'byProcessor'),
+      inCoreMegapixelsPerProcessorSecond: of(inCore, 'byProcessor'),
+      multiplicationRatio: multiplications(inOne.plan) / small ** 2 / (multiplications(tiled.plan) / large ** 2),
+      rounds,
+      load: loadavg()[1],
+      strategy: tiled.plan.plan.strategy,
+      planPeakBytes: tiled.plan.plan.peakPages * PAGE_BYTES,
+      lowerTier: tier.spill === undefined ? ('memory' as const) : ('disk' as const),
+      lowerTierBytes: tiled.plan.plan.tierBytes,
+    }
+    rows.push(row)
+    console.log(
+      `${name.padEnd(24)} ${row.megapixelsPerSecond.toFixed(2)} megapixels a second in tiles, ` +
+        `${row.inCoreMegapixelsPerSecond.toFixed(2)} in-core: ${row.rateRatio.toFixed(3)}, by processors' time ` +
+        `${row.rateRatioOfProcessors.toFixed(3)}; ${row.multiplicationRatio.toFixed(3)} of the multiplications a pixel`,
+    )
   }
+  recorded({ side: large, budgetBytes: budget }, rows)
 }
 
-main().catch((e) => {
-  console.error(e)
-  process.exit(1)
-})
+void begin(() => inFolder('predictions', measured))

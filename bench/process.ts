@@ -1,21 +1,19 @@
-// `npm run bench:process [-- NETWORK …]`: the peak memory of whole training processes, and the peak that their plans state. In: seven cases of
-// `auto` on the cpu device, most in half of their in-core peak, with and without a spill folder. Out: a table and bench/results/process.json;
-// exit code 1 if a difference exceeds the limit. Invariant: the peak is the largest proportional set size of /proc/PID/smaps_rollup among
-// samples, or the process's own; the plan is read before the run.
+// `npm run bench -- memory`: the peak memory of whole training processes, and the peak that their plans state. In: seven cases of `auto` on the cpu
+// device, most in half of their in-core peak, with and without a spill folder. Out: a table and bench/results/process.json; exit code 1 if a
+// difference exceeds the limit. Invariant: the peak is the largest proportional set size of /proc/PID/smaps_rollup among samples, or the process's
+// own; the plan is read before the run.
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { kibLine } from '../src/machine/memory'
 import type { ProcessMemory } from '../src/report/facts'
-import { ROOT, record } from './sides'
+import { begin, chosen, inFolder, record, ROOT, storedRows } from './sides'
 
 const MIB = 2 ** 20
 /** The largest difference of a process from its statement. */
 const MOST_APART = 400 * MIB
 const SHARE = 0.5
 const STEPS = 3
-const RESULTS = join(ROOT, 'bench/results/process.json')
 const SAMPLE_MS = 100
 
 interface Case {
@@ -75,15 +73,7 @@ const trained = (args: readonly string[]): Promise<{ readonly peak: number }> =>
     })
   })
 
-interface Row {
-  readonly network: string
-  readonly options: string
-  readonly spill: boolean
-  readonly processPeakBytes: number
-  readonly apartBytes: number
-}
-
-const measure = async ({ network, options, ...c }: Case, spill: string | undefined): Promise<Row> => {
+const measure = async ({ network, options, ...c }: Case, spill: string | undefined) => {
   const { inCoreBytes } = planned([network, ...options, '--strategy=in-core'])
   const budget = c.budget ?? `${Math.round((SHARE * inCoreBytes) / MIB)}MiB`
   const all = [network, ...options, `--budget=${budget}`, ...(spill === undefined ? [] : [`--spill=${spill}`])]
@@ -103,28 +93,22 @@ const measure = async ({ network, options, ...c }: Case, spill: string | undefin
     apartBytes,
   }
 }
-
-const rowsSoFar = (): readonly Row[] => (JSON.parse(readFileSync(RESULTS, 'utf8')) as { readonly rows: readonly Row[] }).rows
+type Row = Awaited<ReturnType<typeof measure>>
 
 /** Rows of other cases stay. */
-const withRow = (rows: readonly Row[], row: Row): readonly Row[] => {
+const withRow = (row: Row): readonly Row[] => {
   const key = (r: Row): string => `${r.network} ${r.options} ${r.spill}`
-  return [...rows.filter((r) => key(r) !== key(row)), row]
+  return [...storedRows<Row>('process').filter((r) => key(r) !== key(row)), row]
 }
 
-const main = async (names: readonly string[]): Promise<void> => {
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-process-'))
-  try {
-    const chosen = CASES.filter((k) => names.length === 0 || names.includes(k.network))
-    for (const c of chosen)
-      for (const spill of [undefined, folder]) {
-        const row = await measure(c, spill)
-        if (Math.abs(row.apartBytes) > MOST_APART) process.exitCode = 1
-        record('process', { mostApartBytes: MOST_APART, share: SHARE, rows: withRow(rowsSoFar(), row) })
-      }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+const main = async (folder: string): Promise<void> => {
+  const names = chosen([...new Set(CASES.map((c) => c.network))], process.argv.slice(2))
+  for (const c of CASES.filter(({ network }) => names.includes(network)))
+    for (const spill of [undefined, folder]) {
+      const row = await measure(c, spill)
+      if (Math.abs(row.apartBytes) > MOST_APART) process.exitCode = 1
+      record('process', { mostApartBytes: MOST_APART, share: SHARE, rows: withRow(row) })
+    }
 }
 
-main(process.argv.slice(2))
+void begin(() => inFolder('process', main))

@@ -1,7 +1,7 @@
-// `npm run bench:ranks`: a batch that several GPUs share, on paper. In: resnet50, 64 images a GPU on `v100-nvlink-16g`, named networks, numbers of
+// `npm run bench -- ranks`: a batch that several GPUs share, on paper. In: resnet50, 64 images a GPU on `v100-nvlink-16g`, named networks, numbers of
 // ranks. Out: the step, its exchanges, a bound for any schedule, and bench/results/ranks.json. Invariant: all is simulated, nothing measured. Worked
 // example: one GPU computes 213 ms; 8 of them on 25 Gb Ethernet exchange for 78 ms, 57 of these during compute: each reaches 0.91.
-import { isLeft } from 'fp-ts/Either'
+import { certain } from '../staging/core/certain'
 import { machineNamed } from '../src/machine/machine'
 import { compile } from '../staging/compile'
 import type { Norms, Shard } from '../staging/graph/machine'
@@ -12,7 +12,7 @@ import { simulate } from '../staging/sim/simulate'
 import { COLLECTIVES } from '../staging/graph/ranks'
 import { mostHiddenSeconds } from './hideable'
 import { graphOf } from './lab/steps'
-import { record } from './sides'
+import { record, rounded } from './sides'
 
 const [MODEL, MACHINE, EACH, SIDE] = ['resnet50', 'v100-nvlink-16g', 64, 224] as const
 /** GPUs of one machine, and machines. */
@@ -24,37 +24,22 @@ const BETWEEN = {
   'ethernet-25g': [2, 8, 64, 256, 1024],
 } as const satisfies { readonly [N in NetworkName]?: readonly number[] }
 
-const rounded = (x: number): number => Number(x.toPrecision(4))
-
-interface Step {
-  readonly seconds: number
-  readonly exchanges: number
-  /** Without calls that wait for other ranks. */
-  readonly otherSeconds: number
-  readonly hiddenShare: number
-  /** For any schedule: the share of exchanges with independent ops. */
-  readonly mostHiddenShare: number
-  readonly peakBytes: number
-  readonly calls: number
-}
-
-const stepOf = (ranks: number, network?: NetworkName, norms?: Norms, shard?: Shard): Step => {
-  const found = machineNamed(MACHINE, { ranks, network, norms, shard })
-  if (isLeft(found)) throw new Error(JSON.stringify(found.left))
-  const on = found.right
+const stepOf = (ranks: number, network?: NetworkName, norms?: Norms, shard?: Shard) => {
+  const on = certain(MACHINE)(machineNamed(MACHINE, { ranks, network, norms, shard }))
   const graph = graphOf(MODEL, on, ranks * EACH, SIDE, SIDE)!
-  const plan = compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes })
-  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
-  const timeline = simulate(plan.right, on.link)
-  const { exchanges: calls = 0, commSeconds = 0, commHiddenShare = 0 } = exchangesOf(plan.right, timeline) ?? {}
-  const inTurn = plan.right.calls.reduce((n, c) => n + (COLLECTIVES.includes(c.kind) ? c.seconds : 0), 0)
+  const plan = certain(MODEL)(compile(graph, { strategy: 'in-core', machine: on, budgetBytes: on.memoryBytes }))
+  const timeline = simulate(plan, on.link)
+  const { exchanges: calls = 0, commSeconds = 0, commHiddenShare = 0 } = exchangesOf(plan, timeline) ?? {}
+  const inTurn = plan.calls.reduce((n, c) => n + (COLLECTIVES.includes(c.kind) ? c.seconds : 0), 0)
   return {
     seconds: timeline.makespanSeconds,
     exchanges: commSeconds,
+    /** Without calls that wait for other ranks. */
     otherSeconds: timeline.makespanSeconds - inTurn - (timeline.stallSeconds.ranks ?? 0),
     hiddenShare: commHiddenShare,
-    mostHiddenShare: commSeconds > 0 ? mostHiddenSeconds(plan.right) / commSeconds : 0,
-    peakBytes: bytesOf(plan.right.peakPages),
+    /** For any schedule: the share of exchanges with independent ops. */
+    mostHiddenShare: commSeconds > 0 ? mostHiddenSeconds(plan) / commSeconds : 0,
+    peakBytes: bytesOf(plan.peakPages),
     calls,
   }
 }

@@ -1,25 +1,13 @@
-// `npm run bench:sizes -- [NETWORK …]`: memory of every network of the zoo, or of those named, in training at its own image size and at 4096x4096. In: a
-// machine that is simulated. Out: bytes if everything is kept, and the smallest budget with a plan; into bench/results/sizes.json, where other networks
-// stay unchanged. docs/reference/zoo.md shows them. Invariant: a process plans one network.
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+// `npm run bench -- sizes`: memory of every network of the zoo, or of those named, in training at its own image size and at 4096x4096. In: a machine
+// that is simulated. Out: bytes if everything is kept, and the smallest budget with a plan; into bench/results/sizes.json, where other networks stay
+// unchanged. docs/reference/zoo.md shows them. Invariant: a process plans one network.
 import { zoo } from '../src/zoo'
-import { compile } from '../staging/compile'
-import { bytesOf, mib, PAGE_BYTES } from '../staging/core/bytes'
-import { resident } from '../staging/schedule/candidate'
-import { inCoreLayout } from '../staging/schedule/incore'
 import { graphOf, machine } from './lab/steps'
-import { inTurns, ONCE, record } from './sides'
+import { type Sizes, sizesOf } from './planned'
+import { asked, begin, chosen, record, ROOT, withRow } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const LARGE = 4096
-const RESULTS = join(__dirname, 'results/sizes.json')
-
-interface Sizes {
-  readonly inCoreMiB: number
-  readonly smallestMiB: number
-}
 interface Row {
   readonly network: string
   readonly own: Sizes
@@ -30,11 +18,7 @@ interface Row {
 const sizesAt = (network: string, batch: number, height: number, width: number): Sizes | null => {
   const on = machine(MACHINE)
   const graph = graphOf(network, on, batch, height, width)
-  if (graph === null) return null
-  // No plan fits one page, so the refusal names the smallest budget.
-  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: PAGE_BYTES })
-  if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error(`${network}: a plan fits one page`)
-  return { inCoreMiB: bytesOf(resident(inCoreLayout(graph, on)).least) / mib(1), smallestMiB: plan.left.smallestBytes / mib(1) }
+  return graph && sizesOf(graph, on)
 }
 
 const networks = zoo.filter((z) => z.loss !== undefined)
@@ -44,21 +28,13 @@ const once = (network: string): Row => {
   return { network, own: sizesAt(network, batch, height, width)!, large: sizesAt(network, batch, LARGE, LARGE) }
 }
 
-const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
-
 const main = (): void => {
-  const named = process.argv.slice(2)
-  const unknown = named.find((n) => !networks.some((z) => z.name === n))
-  if (unknown !== undefined)
-    throw new Error(`there is no network '${unknown}'; allowed: ${networks.map((z) => z.name).join(', ')}`)
-  for (const { name } of networks.filter((z) => named.length === 0 || named.includes(z.name))) {
-    const row = inTurns<Row>(__filename, undefined, 1, [name])[0]!.answers[0]!
+  const known = networks.map((z) => z.name)
+  for (const name of chosen(known, process.argv.slice(2))) {
+    const row = asked<Row>(ROOT, __filename, [name])
     console.log(`${name.padEnd(28)} ${JSON.stringify(row.own)} ${JSON.stringify(row.large)}`)
-    const others = stored().filter((r) => r.network !== name)
-    const rows = networks.flatMap((z) => [row, ...others].filter((r) => r.network === z.name))
-    record('sizes', { machineOfThePlans: MACHINE, large: LARGE, rows })
+    record('sizes', { machineOfThePlans: MACHINE, large: LARGE, rows: withRow('sizes', row, (r) => r.network, known) })
   }
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+void begin(main, once)

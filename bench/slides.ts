@@ -1,13 +1,9 @@
-// `npm run bench:slides [-- --only tiny|resnet18 --width N --height N --budget SIZE --steps N --spill DIR]`: training on whole slides. In: slides that
-// this program draws: JPEG tiles of 256 x 256 in BigTIFF with a pyramid, and one label each. Out: the process (PSS) beside the plan's peak, the feed's
-// bytes and its part of the steps, the same from `.npy`; bench/results/slides.json. Invariant: each run is a process of its own; the weights of both
-// are equal, bit for bit.
-import { execFileSync } from 'node:child_process'
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+// `npm run bench -- data --suite slides`: training on whole slides. In: slides that this program draws: JPEG tiles of 256 x 256 in BigTIFF with a
+// pyramid, and one label each. Out: the process (PSS) beside the plan's peak, the feed's bytes and its part of the steps, the same from `.npy`;
+// bench/results/slides.json. Invariant: each run is a process of its own; the weights of both are equal, bit for bit.
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { isLeft } from 'fp-ts/Either'
 import sharp from 'sharp'
 import {
   conv2d,
@@ -27,23 +23,12 @@ import {
   zooEntry,
 } from '../src'
 import { npyHead } from '../src/files/npy'
-import { record } from './sides'
+import { certain } from '../staging/core/certain'
+import { asked, begin, chosen, inFolder, record, ROOT, rounded } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 const SLIDES = 4
 const MIB = 2 ** 20
-
-const { values: given } = parseArgs({
-  options: {
-    only: { type: 'string' },
-    width: { type: 'string' },
-    height: { type: 'string' },
-    budget: { type: 'string' },
-    steps: { type: 'string', default: String(SLIDES) },
-    spill: { type: 'string', default: tmpdir() },
-    run: { type: 'string' },
-    folder: { type: 'string' },
-  },
-})
 
 interface Case {
   readonly name: 'tiny' | 'resnet18'
@@ -86,16 +71,9 @@ const draw = async (folder: string, c: Case): Promise<void> => {
   writeFileSync(join(folder, 'npy', 'target.npy'), Buffer.concat([npyHead('i4', [SLIDES]), Buffer.from(labels.buffer)]))
 }
 
-const modelOf = (
-  made: { readonly _tag: 'Left'; readonly left: unknown } | { readonly _tag: 'Right'; readonly right: unknown },
-): Model => {
-  if (made._tag === 'Left') throw new Error(JSON.stringify(made.left))
-  return made.right as Model
-}
-
 const built = ({ name, width, height }: Case): Model => {
   if (name === 'tiny')
-    return modelOf(
+    return certain(name)(
       modelAt(
         [1, 3, height, width],
         seq(
@@ -109,17 +87,16 @@ const built = ({ name, width, height }: Case): Model => {
         ),
       ),
     )
-  return modelOf(zooEntry(name)!.build([1, 3, height, width], 'train'))
+  return certain(name)(zooEntry(name)!.build([1, 3, height, width], 'train')) as Model
 }
 
 const pssBytes = (): number => 1024 * Number(/^Pss:\s+(\d+)/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'))?.[1] ?? 0)
 
 /** One training, in this process. */
-const run = async (c: Case, folder: string, kind: string): Promise<void> => {
+const run = async (c: Case, folder: string, kind: string, steps: number, spill: string) => {
   const net = built(c)
-  const budget = parseBytes(c.budget)
-  if (isLeft(budget)) throw new Error(budget.left)
-  const plan = stage(net, { loss: crossEntropy, budget: budget.right, spill: given.spill!, algorithms: 'fixed' })
+  const budget = certain('the budget is a size')(parseBytes(c.budget))
+  const plan = stage(net, { loss: crossEntropy, budget, spill, algorithms: 'fixed' })
   const data: Data = kind === 'npy' ? files(join(folder, 'npy'), { layout: 'NHWC' }) : await slides(join(folder, 'slides'))
   let pss = 0
   const timer = setInterval(() => (pss = Math.max(pss, pssBytes())), 200)
@@ -131,64 +108,54 @@ const run = async (c: Case, folder: string, kind: string): Promise<void> => {
     feedBytes,
     arenaPeakBytes,
   } = await train(net, plan, {
-    steps: Number(given.steps),
+    steps,
     data,
     shuffle: false,
-    spill: given.spill!,
+    spill,
   })
   clearInterval(timer)
   const feed = feedSeconds / (stepSeconds * losses.length)
-  console.log(JSON.stringify({ losses, weightsSha256, stepSeconds, feed, feedBytes, arenaPeakBytes, pss }))
+  return { losses, weightsSha256, stepSeconds, feed, feedBytes, arenaPeakBytes, pss }
 }
 
-const rounded = (n: number): number => Number(n.toPrecision(3))
+const measured = (c: Case, folder: string, steps: string, spill: string): object => {
+  const self = (kind: 'draw' | 'slides' | 'npy') =>
+    asked<Awaited<ReturnType<typeof run>>>(ROOT, __filename, [kind, JSON.stringify(c), folder, steps, spill], {})
+  self('draw')
+  const [ours, npy] = [self('slides'), self('npy')]
+  if (ours.weightsSha256 !== npy.weightsSha256) throw new Error(`${c.name}: weights differ from those of .npy`)
+  const side = (s: typeof ours) => ({
+    stepSeconds: rounded(s.stepSeconds, 3),
+    feedShare: rounded(s.feed, 3),
+    feedMiB: rounded(s.feedBytes / MIB, 3),
+    peakMiB: s.arenaPeakBytes / MIB,
+    pssMiB: Math.round(s.pss / MIB),
+    abovePeakMiB: Math.round((s.pss - s.arenaPeakBytes) / MIB),
+  })
+  const row = { ...c, slides: SLIDES, steps: ours.losses.length, bySlides: side(ours), byNpy: side(npy) }
+  console.log(JSON.stringify(row))
+  return row
+}
 
-const main = (c: Case): object => {
-  const folder = mkdtempSync(join(given.spill!, 'spillway-slides-'))
-  const self = (...args: string[]): string =>
-    execFileSync(
-      process.execPath,
-      [
-        ...process.execArgv,
-        __filename,
-        ...['--only', c.name, '--width', String(c.width), '--height', String(c.height), '--budget', c.budget],
-        ...['--steps', given.steps!, '--spill', given.spill!, '--folder', folder, ...args],
-      ],
-      { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
-    )
-  try {
-    self('--run', 'draw')
-    const [ours, npy] = ['slides', 'npy'].map((kind) => JSON.parse(self('--run', kind).trim().split('\n').at(-1)!))
-    if (ours.weightsSha256 !== npy.weightsSha256) throw new Error(`${c.name}: weights differ from those of .npy`)
-    const side = (s: typeof ours) => ({
-      stepSeconds: rounded(s.stepSeconds),
-      feedShare: rounded(s.feed),
-      feedMiB: rounded(s.feedBytes / MIB),
-      peakMiB: s.arenaPeakBytes / MIB,
-      pssMiB: Math.round(s.pss / MIB),
-      abovePeakMiB: Math.round((s.pss - s.arenaPeakBytes) / MIB),
-    })
-    const row = { ...c, slides: SLIDES, steps: ours.losses.length, bySlides: side(ours), byNpy: side(npy) }
-    console.log(JSON.stringify(row))
-    return row
-  } finally {
-    rmSync(folder, { recursive: true })
+const main = async (): Promise<void> => {
+  const { given } = argumentsOf(BENCHES.data.slides)
+  const spill = given.spill ?? tmpdir()
+  const names = chosen(
+    CASES.map((c) => c.name),
+    given.only === undefined ? [] : [given.only],
+  )
+  const rows: object[] = []
+  for (const c of CASES.filter(({ name }) => names.includes(name))) {
+    const { width = c.width, height = c.height, budget = c.budget } = given
+    const own = { ...c, width: Number(width), height: Number(height), budget }
+    rows.push(await inFolder('slides', (folder) => measured(own, folder, given.steps, spill), spill))
   }
+  record('slides', { rows })
 }
 
-const chosen = CASES.filter(({ name }) => given.only === undefined || given.only === name).map((c) => ({
-  ...c,
-  width: Number(given.width ?? c.width),
-  height: Number(given.height ?? c.height),
-  budget: given.budget ?? c.budget,
-}))
-
-const part = async (): Promise<void> => {
-  const [c] = chosen as [Case]
-  const folder = given.folder!
-  if (given.run === 'draw') return draw(folder, c)
-  return run(c, folder, given.run!)
+const once = (kind: string, described: string, folder: string, steps: string, spill: string): Promise<unknown> => {
+  const c = JSON.parse(described) as Case
+  return kind === 'draw' ? draw(folder, c).then(() => null) : run(c, folder, kind, Number(steps), spill)
 }
 
-if (given.run !== undefined) void part()
-else record('slides', { rows: chosen.map(main) })
+void begin(main, (...args) => once(...(args as Parameters<typeof once>)))

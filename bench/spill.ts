@@ -1,14 +1,12 @@
-// `npm run bench:spill [-- FOLDER]`: how fast a spill file in the folder is read and written, by one request at a time (as a loop
-// of pread and pwrite does it), by threads, and by io_uring with several under way. In: a folder, default the system's for
-// temporary files. Out: a table and bench/results/spill.json: medians of three rounds in turns, in bytes a second.
-// Invariant: requests go past the page cache, to a file that was set aside before; the disk may be shared: the spread is told.
+// `npm run bench -- memory --suite spill`: how fast a spill file in the folder is read and written, by one request at a time (as a loop of pread and
+// pwrite does it), by threads, and by io_uring with several under way. In: a folder, default the system's for temporary files. Out: a table and
+// bench/results/spill.json: medians of three rounds in turns, in bytes a second. Invariant: requests go past the page cache, to a file that was set
+// aside before; the disk may be shared: the spread is told.
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { cpus, loadavg, release, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { median } from './cpu/sides'
+import { median, record, ROOT } from './sides'
 
-const ROOT = join(__dirname, '..')
 const BUILD = join(ROOT, 'build/addon')
 const ROUNDS = 3
 const RATES = ['firstWrite', 'write', 'read', 'bothWrite', 'bothRead'] as const
@@ -34,8 +32,4 @@ const ways = rounds[0]!.map(({ way, depth, requestBytes }, i) => {
   console.log(`${way.padEnd(14)} ${depth} x ${requestBytes / 2 ** 20} MiB  GB/s: ${shown}`)
   return { way, depth, requestBytes, ...rates }
 })
-const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), load: loadavg()[0] }
-writeFileSync(
-  join(ROOT, 'bench/results/spill.json'),
-  `${JSON.stringify({ date: new Date().toISOString().slice(0, 10), machine, ways }, null, 1)}\n`,
-)
+record('spill', { ways })

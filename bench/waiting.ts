@@ -1,49 +1,37 @@
-// `npm run bench:waiting -- [FOLDER] [NETWORK …]`: the waits of training steps on a link of 1 GB/s, here and in the checkout in FOLDER. In: networks at
-// a quarter, an eighth and a sixteenth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of
-// loaded inputs, processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay.
-// Invariant: a process plans one network; no budget profits from another.
+// `npm run bench -- plans --suite waiting`: the waits of training steps on a link of 1 GB/s, here and in the checkout in FOLDER. In: networks at a
+// quarter, an eighth and a sixteenth of their memory, a machine that is simulated. Out: seconds of the step, its compute and its waits, MiB of loaded
+// inputs, processor seconds of planning, and bench/results/waiting.json. The rows of other networks stay. Invariant: a process plans one network; no
+// budget profits from another.
 import { isLeft } from 'fp-ts/Either'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { compile } from '../staging/compile'
 import { bytesOf, mib } from '../staging/core/bytes'
 import { resident } from '../staging/schedule/candidate'
 import { inCoreLayout } from '../staging/schedule/incore'
 import { simulate } from '../staging/sim/simulate'
 import { graphOf, machine } from './lab/steps'
-import { inTurns, ONCE, record } from './sides'
+import { begin, chosen, folderAndNames, inTurns, processorSeconds, record, storedRows, withRow } from './sides'
 
 const MACHINE = 'v100-pcie-16g'
 const BYTES_PER_SECOND = 1e9
-const RESULTS = join(__dirname, 'results/waiting.json')
 const NETWORKS = ['efficientnet-b0', 'mobilenetv2']
 const BATCH = 32
 const SIDE = 224
 const SHARES = [4, 8, 16]
 
-interface Waiting {
-  readonly share: number
-  readonly budgetMiB: number
-  readonly stepSeconds: number
-  readonly computeSeconds: number
-  readonly waiting: number
-  readonly fedMiB: number
-  readonly planning: number
-}
 type Row = { readonly network: string } & Readonly<Partial<Record<'before' | 'now', readonly Waiting[]>>>
 
-const once = (network: string): readonly Waiting[] => {
+const once = (network: string) => {
   const own = machine(MACHINE)
   const rates = { inBytesPerSecond: BYTES_PER_SECOND, outBytesPerSecond: BYTES_PER_SECOND }
   const on = { ...own, link: { ...own.link, ...rates } }
   const graph = graphOf(network, on, BATCH, SIDE)!
   const { least } = resident(inCoreLayout(graph, on))
-  return SHARES.map((share): Waiting => {
+  return SHARES.map((share) => {
     const budgetBytes = bytesOf(Math.floor(least / share))
     const began = process.cpuUsage()
     // A copy of the graph: caches hold nothing of it.
     const plan = compile({ ...graph }, { strategy: 'auto', machine: on, budgetBytes })
-    const { user, system } = process.cpuUsage(began)
+    const planning = Number(processorSeconds(began).toFixed(1))
     if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
     const { makespanSeconds, computeSeconds } = simulate(plan.right, on.link)
     const fedPages = plan.right.residencies.reduce((n, r) => n + (r.swapIn?.from === 'source' ? r.to - r.from : 0), 0)
@@ -54,35 +42,28 @@ const once = (network: string): readonly Waiting[] => {
       computeSeconds: Number(computeSeconds.toFixed(5)),
       waiting: Number((1 - computeSeconds / makespanSeconds).toFixed(4)),
       fedMiB: bytesOf(fedPages) / mib(1),
-      planning: Number(((user + system) / 1e6).toFixed(1)),
+      planning,
     }
   })
 }
-
-const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
+type Waiting = ReturnType<typeof once>[number]
 
 const text = (w: Waiting): string =>
   `1/${w.share}: ${(1000 * w.stepSeconds).toFixed(1)} ms, waiting ${(100 * w.waiting).toFixed(1)} % (${w.planning} s)`
 
 const main = (): void => {
-  const args = process.argv.slice(2)
-  const other = args[0] !== undefined && existsSync(args[0]) ? args[0] : undefined
-  const named = other === undefined ? args : args.slice(1)
-  const unknown = named.find((n) => !NETWORKS.includes(n))
-  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${NETWORKS.join(', ')}`)
-  for (const network of NETWORKS.filter((n) => named.length === 0 || named.includes(n))) {
+  const { other, named } = folderAndNames()
+  for (const network of chosen(NETWORKS, named)) {
     const sides = inTurns<readonly Waiting[]>(__filename, other, 1, [network])
     for (const { side, answers } of sides)
       console.log(`${network.padEnd(16)} ${side.padEnd(6)} ${answers[0]!.map(text).join('  ')}`)
-    const before = stored()
     const row: Row = {
-      ...(before.find((r) => r.network === network) ?? { network }),
+      ...(storedRows<Row>('waiting').find((r) => r.network === network) ?? { network }),
       ...Object.fromEntries(sides.map(({ side, answers }) => [side, answers[0]!])),
     }
-    const rows = NETWORKS.flatMap((n) => (n === network ? [row] : before.filter((r) => r.network === n)))
+    const rows = withRow('waiting', row, (r) => r.network, NETWORKS)
     record('waiting', { machineOfThePlans: MACHINE, linkBytesPerSecond: BYTES_PER_SECOND, batch: BATCH, side: SIDE, rows })
   }
 }
 
-if (process.argv[2] === ONCE) console.log(JSON.stringify(once(process.argv[3]!)))
-else main()
+void begin(main, once)

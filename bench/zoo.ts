@@ -1,25 +1,23 @@
-// `npm run bench:zoo -- [--refusals] [NETWORK …]`: the plans of `auto` for every network of the table, or for those named, at a half to a sixteenth of
-// its memory; with --refusals only the smallest budget. In: usual training batches, a machine that is simulated. Out: the step over the compute of
-// the in-core one, processor seconds, the smallest budget, and the refused networks at each share, also at 1/32; into bench/results/zoo.json, where
-// other figures stay. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its
-// limit, other processes plan again, and the least counts: other work of the machine only adds to it.
+// `npm run bench -- plans`: the plans of `auto` for every network of the table, or for those named, at a half to a sixteenth of its memory; with
+// --refusals only the smallest budget. In: usual training batches, a machine that is simulated. Out: the step over the compute of the in-core one,
+// processor seconds, the smallest budget, and the refused networks at each share, also at 1/32; into bench/results/zoo.json, where other figures
+// stay. Invariant: a process plans one network, warmed up by a small one; no budget profits from another. If planning exceeds its limit, other
+// processes plan again, and the least counts: other work of the machine only adds to it.
 import { isLeft } from 'fp-ts/Either'
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { compile } from '../staging/compile'
 import { bytesOf, mib, PAGE_BYTES, pagesIn } from '../staging/core/bytes'
 import type { Graph } from '../staging/graph/graph'
 import { computeSeconds } from '../staging/schedule/bound'
-import { resident } from '../staging/schedule/candidate'
 import { inCoreLayout } from '../staging/schedule/incore'
 import { simulate } from '../staging/sim/simulate'
 import { zooNames } from '../src/zoo'
 import { graphOf, machine } from './lab/steps'
-import { inTurns, ONCE, record } from './sides'
+import { inCoreMiB, type Sizes as SizesOf, sizesOf } from './planned'
+import { asked as askedAt, begin, chosen, processorSeconds, record, ROOT, storedRows, withRow } from './sides'
+import { argumentsOf, BENCHES } from './table'
 
 const MACHINE = 'v100-pcie-16g'
-const RESULTS = join(__dirname, 'results/zoo.json')
 const SHARES = [2, 4, 8, 16]
 /** The shares at which refusals are counted. The smallest budget tells them without a plan. */
 const COUNTED = [...SHARES, 32]
@@ -45,10 +43,8 @@ interface Planned {
   readonly planning: number
   readonly strategy?: string
 }
-interface Sizes {
+interface Sizes extends SizesOf {
   readonly network: string
-  readonly inCoreMiB: number
-  readonly smallestMiB: number
 }
 interface Row extends Sizes {
   readonly plans: readonly Planned[]
@@ -57,14 +53,7 @@ interface Row extends Sizes {
 const on = machine(MACHINE)
 const graphFor = (network: string): Graph => graphOf(network, on, ...sizeOf(network))!
 
-const inCoreMiB = (graph: Graph): number => bytesOf(resident(inCoreLayout(graph, on)).least) / mib(1)
-
-const sizesOf = (network: string, graph = graphFor(network)): Sizes => {
-  // No plan fits one page, so the refusal names the smallest budget.
-  const plan = compile(graph, { strategy: 'auto', machine: on, budgetBytes: PAGE_BYTES })
-  if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error(`${network}: a plan fits one page`)
-  return { network, inCoreMiB: inCoreMiB(graph), smallestMiB: plan.left.smallestBytes / mib(1) }
-}
+const namedSizes = (network: string, graph = graphFor(network)): Sizes => ({ network, ...sizesOf(graph, on) })
 
 /** Returns the pages of a share of the in-core memory. */
 const pagesAt = (inCoreMiB: number, share: number): number => Math.floor(pagesIn(mib(inCoreMiB)) / share)
@@ -82,14 +71,13 @@ const once = (network: string): Row => {
   compile(graphOf('resnet18', on, 2, 64)!, { strategy: 'auto', machine: on, budgetBytes: 60 * PAGE_BYTES })
   const graph = graphFor(network)
   const compute = computeSeconds(inCoreLayout(graph, on))
-  const whole = inCoreMiB(graph)
+  const whole = inCoreMiB(graph, on)
   const plans = SHARES.map((share): Planned => {
     // Each budget as if it were the only one: nothing is remembered of the graph.
     const fresh = { ...graph }
     const began = process.cpuUsage()
     const plan = compile(fresh, { strategy: 'auto', machine: on, budgetBytes: bytesOf(pagesAt(whole, share)) })
-    const { user, system } = process.cpuUsage(began)
-    const planning = Number(((user + system) / 1e6).toFixed(2))
+    const planning = Number(processorSeconds(began).toFixed(2))
     if (isLeft(plan)) {
       if (plan.left.tag !== 'BudgetInfeasible') throw new Error(JSON.stringify(plan.left))
       return { share, ratio: null, planning }
@@ -97,10 +85,8 @@ const once = (network: string): Row => {
     const ratio = Number((simulate(plan.right, on.link).makespanSeconds / compute).toFixed(4))
     return { share, ratio, planning, strategy: plan.right.strategy }
   })
-  return { ...sizesOf(network, { ...graph }), plans }
+  return { ...namedSizes(network, { ...graph }), plans }
 }
-
-const stored = (): readonly Row[] => (existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')).rows : [])
 
 const isSlow = ({ planning }: Planned): boolean => planning > LIMIT_SECONDS
 const mayBeQuick = ({ planning }: Planned): boolean => planning <= NOISE * LIMIT_SECONDS
@@ -122,7 +108,7 @@ const measured = (network: string): Row => {
   return row
 }
 
-const asked = <A>(...args: readonly string[]): A => inTurns<A>(__filename, undefined, 1, args)[0]!.answers[0]!
+const asked = <A>(...args: readonly string[]): A => askedAt<A>(ROOT, __filename, args)
 
 /** Writes the rows and prints the counts of refusals. */
 const write = (rows: readonly Row[]): void => {
@@ -134,21 +120,15 @@ const write = (rows: readonly Row[]): void => {
 }
 
 const main = (): void => {
-  const args = process.argv.slice(2)
-  const named = args.filter((arg) => arg !== REFUSALS)
-  const unknown = named.find((n) => !zooNames.includes(n))
-  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; allowed: ${zooNames.join(', ')}`)
-  const chosen = named.length > 0 ? named : stored().map((r) => r.network)
-  for (const network of zooNames.filter((n) => chosen.includes(n))) {
-    const before = stored().find((r) => r.network === network)
-    const row: Row = args.includes(REFUSALS) && before ? { ...before, ...asked<Sizes>(REFUSALS, network) } : measured(network)
+  const { given, named } = argumentsOf(BENCHES.plans.zoo)
+  const stored = storedRows<Row>('zoo')
+  for (const network of chosen(zooNames, named.length > 0 ? named : stored.map((r) => r.network))) {
+    const before = stored.find((r) => r.network === network)
+    const row: Row = given.refusals && before ? { ...before, ...asked<Sizes>(REFUSALS, network) } : measured(network)
     const text = ({ share, ratio, planning }: Planned): string => `1/${share}: ${ratio ?? 'refused'} (${planning} s)`
     console.log(`${network.padEnd(26)} from ${row.smallestMiB} of ${row.inCoreMiB} MiB  ${row.plans.map(text).join('  ')}`)
-    const others = stored().filter((r) => r.network !== network)
-    write(zooNames.flatMap((n) => [row, ...others].filter((r) => r.network === n)))
+    write(withRow('zoo', row, (r) => r.network, zooNames))
   }
 }
 
-const [first, second, third] = process.argv.slice(2)
-if (first !== ONCE) main()
-else console.log(JSON.stringify(second === REFUSALS ? sizesOf(third!) : once(second!)))
+void begin(main, (first, second) => (first === REFUSALS ? namedSizes(second!) : once(first!)))

@@ -6,8 +6,10 @@ import { batchNorm, conv2d, identity, modelAt, type Net, relu, residual, seq } f
 import { prepare } from '../../src/stage/prepare'
 import { compile } from '../../staging/compile'
 import { mib } from '../../staging/core/bytes'
+import { certain } from '../../staging/core/certain'
 import type { Graph } from '../../staging/graph/graph'
 import { strategies } from '../../staging/planner/strategies'
+import { processorSeconds } from '../sides'
 import { digits, median, mustGraph, mustPlan, on, type Shaped, shareOfInCore } from './cases'
 import type { Claiming } from './claims'
 
@@ -58,11 +60,9 @@ const times = (claim: Claiming): void => {
 export const residualChain = (blocks: number): Graph => {
   const one = (i: number): readonly Net[] => [conv2d(`c${i}`, 64, 3, { bias: false }), batchNorm(`n${i}`), relu()]
   const rest = Array.from({ length: blocks - 1 }, (_, i): Net => residual(seq(...one(i + 1)), identity))
-  const model = modelAt([8, 64, 112, 112], seq(...one(0), ...rest) as Net)
-  if (isLeft(model)) throw new Error(JSON.stringify(model.left))
-  const prepared = prepare(model.right, on, { name: `${blocks} blocks` })
-  if (isLeft(prepared)) throw new Error(JSON.stringify(prepared.left))
-  return prepared.right.graph
+  const chain = certain('a chain is valid')
+  const model = chain(modelAt([8, 64, 112, 112], seq(...one(0), ...rest) as Net))
+  return chain(prepare(model, on, { name: `${blocks} blocks` })).graph
 }
 
 export const GROWING = ['swap:greedy', 'swap:fractional', 'swap:window'] as const
@@ -86,10 +86,9 @@ const planned = (
   blocks: number,
 ): { readonly ops: number; readonly seconds: number; readonly moves: boolean } => {
   const graph = residualChain(blocks)
-  const before = process.cpuUsage()
+  const began = process.cpuUsage()
   const plan = mustPlan(graph, strategy, mib(200 + 40 * blocks))
-  const used = process.cpuUsage(before)
-  return { ops: graph.ops.length, seconds: (used.user + used.system) / 1e6, moves: plan.tierBytes > 0 }
+  return { ops: graph.ops.length, seconds: processorSeconds(began), moves: plan.tierBytes > 0 }
 }
 
 const measuredGrowth = (strategy: string, blocks: number): Growth => {

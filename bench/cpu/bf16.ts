@@ -7,29 +7,7 @@ import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } fr
 
 const WARM_UP = 1
 
-export interface InBf16 {
-  readonly name: string
-  /** Over our own step in fp32. */
-  readonly ownRatio: number
-  /** Over PyTorch's, channels-last under autocast with a tuned allocator. */
-  readonly timeRatio: number
-  /** The same two of processor time, where neighbours disturb the clock. */
-  readonly ownCpuRatio: number
-  readonly cpuTimeRatio: number
-  /** The plans' peaks: bf16 over fp32. */
-  readonly peakRatio: number
-  readonly secondsPerStep: number
-  readonly predictedSecondsPerStep: number
-  readonly planPeakBytes: number
-  readonly processPeakBytes: number
-  readonly peers: Readonly<Record<string, { readonly secondsPerStep: number; readonly memoryBytes: number }>>
-  readonly millisecondsByKind: Readonly<Record<string, number>>
-  readonly fp32MillisecondsByKind: Readonly<Record<string, number>>
-  readonly samples: number
-  readonly dropped: number
-}
-
-export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
+export const measureBf16 = async (c: Case, o: Options) => {
   const graph = join(o.folder, 'graph.json')
   const us = side.ours({ ...c, precision: 'bf16' }, o, graph)
   const opening = await us.answer<Opening>()
@@ -46,10 +24,14 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
     )
     return {
       name: c.name,
+      /** Over our own step in fp32. */
       ownRatio: secondsOf(mine) / secondsOf(fp32),
+      /** Over PyTorch's, channels-last under autocast with a tuned allocator. */
       timeRatio: secondsOf(mine) / secondsOf(theirs),
+      /** The same two of processor time, where neighbours disturb the clock. */
       ownCpuRatio: side.cpuOf(mine) / side.cpuOf(fp32),
       cpuTimeRatio: side.cpuOf(mine) / STEPS_AT_ONCE / side.cpuOf(theirs),
+      /** The plans' peaks: bf16 over fp32. */
       peakRatio: opening.peakBytes / fp32Opening.peakBytes,
       secondsPerStep: secondsOf(mine),
       predictedSecondsPerStep: opening.predictedSeconds,
@@ -68,6 +50,7 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
     for (const who of [us, ours32, peer]) await who.end()
   }
 }
+export type InBf16 = Awaited<ReturnType<typeof measureBf16>>
 
 export const showBf16 = (r: InBf16): string =>
   `${r.name.padEnd(32)} ${(r.secondsPerStep * 1000).toFixed(0).padStart(6)} ms  of fp32 ${r.ownRatio.toFixed(3)} (cpu ${r.ownCpuRatio.toFixed(3)})  ` +

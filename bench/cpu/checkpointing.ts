@@ -32,34 +32,6 @@ const SETTINGS = [4, 8, 16, 24]
 const SHARE = 0.3
 const WARM_UP = 1
 
-export interface Checkpointing {
-  readonly name: string
-  readonly timeRatio: number
-  readonly activationRatio: number
-  /** Over all memory of a step in the process, parameters included. */
-  readonly memoryRatio: number
-  /** Ours, checkpointed, over ours in-core. */
-  readonly ownRatio: number
-  readonly secondsPerStep: number
-  readonly peerSecondsPerStep: number
-  readonly inCoreSecondsPerStep: number
-  readonly activationBytes: number
-  readonly peerActivationBytes: number
-  readonly peerSegments: number
-  /** For each setting that was tried. */
-  readonly peerActivationBytesBySegments: Readonly<Record<number, number>>
-  readonly budgetBytes: number
-  readonly strategy: string
-  readonly recomputeSeconds: number
-  /** Arithmetic in tiles over untiled: the cost of their borders. */
-  readonly haloRatio: number
-  readonly stallSeconds: number
-  readonly predictedSecondsPerStep: number
-  readonly peers: Readonly<Record<string, { readonly secondsPerStep: number }>>
-  readonly samples: number
-  readonly dropped: number
-}
-
 const peerActivations = async (segments: number, graph: string, o: Options): Promise<number> => {
   const peer = side.peer(`checkpoint:${segments}`, o, graph)
   try {
@@ -71,7 +43,7 @@ const peerActivations = async (segments: number, graph: string, o: Options): Pro
   }
 }
 
-export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise<Checkpointing> => {
+export const measureCheckpointing = async (c: Checkpointed, o: Options) => {
   const graph = join(o.folder, 'graph.json')
   const inCore = side.ours(c, o, graph)
   const { parameterBytes, peakBytes } = await inCore.answer<Opening>()
@@ -98,7 +70,9 @@ export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise
       name: c.name,
       timeRatio: secondsPerStep / peerSecondsPerStep,
       activationRatio: activationBytes / bySegments[segments]!,
+      /** Over all memory of a step in the process, parameters included. */
       memoryRatio: memoryBytes / (bySegments[segments]! + parameterBytes),
+      /** Ours, checkpointed, over ours in-core. */
       ownRatio: secondsPerStep / inCoreSecondsPerStep,
       secondsPerStep,
       peerSecondsPerStep,
@@ -106,10 +80,12 @@ export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise
       activationBytes,
       peerActivationBytes: bySegments[segments]!,
       peerSegments: segments,
+      /** For each setting that was tried. */
       peerActivationBytesBySegments: bySegments,
       budgetBytes,
       strategy: opening.strategy,
       recomputeSeconds: side.median(mine.kept.map((s) => s.recomputeSeconds)),
+      /** Arithmetic in tiles over untiled: the cost of their borders. */
       haloRatio: opening.haloRatio,
       stallSeconds: side.median(mine.kept.map((s) => s.stallMemorySeconds)),
       predictedSecondsPerStep: opening.predictedSeconds,
@@ -124,6 +100,7 @@ export const measureCheckpointing = async (c: Checkpointed, o: Options): Promise
     for (const who of [us, inCore, peer]) await who.end()
   }
 }
+export type Checkpointing = Awaited<ReturnType<typeof measureCheckpointing>>
 
 export const showCheckpointing = (r: Checkpointing): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(2)} s in ${(r.activationBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy})  ` +

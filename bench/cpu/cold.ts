@@ -7,19 +7,10 @@ import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { stageNamed } from '../../src/cli/stage'
 import { CASES, type Case, sized, stagedCase } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import { inTurns, type Opening, type Options, type OurStep, script, secondsOf } from './sides'
 
 export const COLD: readonly Case[] = [...CASES, sized('unet', 1, 256)]
-
-export interface Cold {
-  readonly name: string
-  readonly budgetBytes: number
-  readonly timeRatio: number
-  readonly secondsPerStep: { readonly cold: number; readonly measured: number }
-  readonly predictedSeconds: { readonly cold: number; readonly measured: number }
-  readonly samples: { readonly cold: number; readonly measured: number }
-}
 
 const WARM_UP = 2
 /** A share of in-core memory; for networks that are mostly parameters, halfway between that and the smallest budget. */
@@ -40,7 +31,7 @@ const budgeted = (c: Case, o: Options): Case => {
   return { ...c, strategy: 'auto', budgetBytes: bytesOf(pagesIn(wanted)), teaches: false }
 }
 
-export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
+export const measureCold = async (c: Case, o: Options) => {
   const asked = budgeted(c, o)
   const worker = (more: Partial<Case>, env = {}) =>
     script('worker.ts', [JSON.stringify({ ...asked, ...more }), String(o.threads), ''], undefined, env)
@@ -63,17 +54,9 @@ export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
     for (const side of Object.values(sides)) await side.end()
   }
 }
+export type Cold = Awaited<ReturnType<typeof measureCold>>
 
-export const plottedCold = ({ name, secondsPerStep: s }: Cold): readonly Group[] => [
-  {
-    name,
-    bars: (['cold', 'measured'] as const).map((side) => ({
-      label: side,
-      value: s[side],
-      text: `${(s[side] * 1000).toFixed(0)} ms`,
-    })),
-  },
-]
+export const plottedCold = (r: Cold): readonly Group[] => compared(r.name, r.secondsPerStep)
 
 export const showCold = (r: Cold): string =>
   `${r.name.padEnd(32)} cold ${r.secondsPerStep.cold.toFixed(4)} s (${r.predictedSeconds.cold.toFixed(4)} predicted), ` +

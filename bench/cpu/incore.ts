@@ -5,33 +5,6 @@ import type { Talker } from './process'
 import * as side from './sides'
 import { type Options, MODES, type OurStep, type PeerStep, type Samples, secondsOf, type Opening } from './sides'
 
-export interface InCore {
-  readonly name: string
-  readonly timeRatio: number
-  /** The same of processor time, where neighbours disturb the clock: to be trusted with one thread only. */
-  readonly cpuTimeRatio: number
-  readonly bestTimeRatio: number | null
-  readonly memoryRatio: number
-  readonly secondsPerStep: number
-  readonly predictedSecondsPerStep: number
-  readonly peerSecondsPerStep: number
-  /** Share of the step that its convolutions take: 1 is their own ceiling. */
-  readonly convCeilingShare: number
-  /** Neither a kernel's work nor a wait: the interpreter's loop, and the cost of calls before they compute. */
-  readonly overheadShare: number
-  readonly processPeakBytes: number
-  readonly planPeakBytes: number
-  readonly peers: Readonly<
-    Record<
-      string,
-      { readonly secondsPerStep: number; readonly memoryBytes: number; readonly samples: number; readonly dropped: number }
-    >
-  >
-  readonly millisecondsByKind: Readonly<Record<string, number>>
-  readonly samples: number
-  readonly dropped: number
-}
-
 const WARM_UP = 2
 
 /** Ours, and those of PyTorch's modes. */
@@ -59,7 +32,7 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
 
 const CONVOLUTIONS = /^(conv2d|linear)/
 
-const resultOf = (c: Case, opening: Opening, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>): InCore => {
+const resultOf = (c: Case, opening: Opening, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>) => {
   const peers = Object.fromEntries(
     [...theirs].map(([name, s]) => [
       name,
@@ -83,13 +56,16 @@ const resultOf = (c: Case, opening: Opening, mine: Samples<OurStep>, theirs: Rea
   return {
     name: c.name,
     timeRatio: secondsPerStep / usual.secondsPerStep,
+    /** The same of processor time, where neighbours disturb the clock: to be trusted with one thread only. */
     cpuTimeRatio: side.cpuOf(mine) / STEPS_AT_ONCE / Math.min(...usualModes.map(side.cpuOf)),
     bestTimeRatio: best ? secondsPerStep / Math.min(usual.secondsPerStep, best.secondsPerStep) : null,
     memoryRatio: side.memoryOf(mine) / usual.memoryBytes,
     secondsPerStep,
     predictedSecondsPerStep: opening.predictedSeconds,
     peerSecondsPerStep: usual.secondsPerStep,
+    /** Share of the step that its convolutions take: 1 is their own ceiling. */
     convCeilingShare: convolving / secondsPerStep,
+    /** Neither a kernel's work nor a wait: the interpreter's loop, and the cost of calls before they compute. */
     overheadShare: side.median(
       mine.kept.map(
         (s) => 1 - (s.kernelSeconds - opening.dispatchSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds,
@@ -103,6 +79,7 @@ const resultOf = (c: Case, opening: Opening, mine: Samples<OurStep>, theirs: Rea
     dropped: mine.dropped,
   }
 }
+export type InCore = ReturnType<typeof resultOf>
 
 export const showInCore = (r: InCore): string =>
   `${r.name.padEnd(32)} ${(r.secondsPerStep * 1000).toFixed(0).padStart(6)} ms  peer ${(r.peerSecondsPerStep * 1000).toFixed(0).padStart(6)} ms  ` +

@@ -1,7 +1,7 @@
 // Images that do not fit: VGG-16's features in a small budget with a spill file, as megapixels a second beside the in-core step
 // at 512 x 512 of the same run. In: cases. Out: rates and the process's peak memory.
 import { type Case, sized } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import * as side from './sides'
 import type { Options, OurStep, Opening } from './sides'
 
@@ -20,30 +20,10 @@ export const LARGE: readonly Case[] = [
   },
 ]
 
-export interface Large {
-  readonly name: string
-  /** Megapixels a second over those of the in-core step at 512 x 512. */
-  readonly rateRatio: number
-  readonly megapixelsPerSecond: number
-  readonly inCoreMegapixelsPerSecond: number
-  readonly secondsPerStep: number
-  readonly predictedSecondsPerStep: number
-  readonly budgetBytes: number
-  readonly planPeakBytes: number
-  readonly processPeakBytes: number
-  readonly strategy: string
-  readonly recomputeSeconds: number
-  /** Arithmetic in tiles over untiled: the cost of their borders. */
-  readonly haloRatio: number
-  readonly stallSeconds: number
-  readonly bytesOut: number
-  readonly bytesIn: number
-}
-
 const rateOf = (c: Case, seconds: number): number => (c.batch * c.image * c.image) / 1e6 / seconds
 
 /** One large step; small ones run before and after, so that a drift would show. */
-export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
+export const measureLarge = async (c: Case, o: Options) => {
   const small = side.ours(SMALL, o)
   const us = side.ours({ ...c, spill: o.folder }, o)
   try {
@@ -62,6 +42,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
     const rate = rateOf(c, answer.seconds)
     return {
       name: c.name,
+      /** Megapixels a second over those of the in-core step at 512 x 512. */
       rateRatio: rate / inCore,
       megapixelsPerSecond: rate,
       inCoreMegapixelsPerSecond: inCore,
@@ -72,6 +53,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
       processPeakBytes: answer.memoryBytes,
       strategy: opening.strategy,
       recomputeSeconds: answer.recomputeSeconds,
+      /** Arithmetic in tiles over untiled: the cost of their borders. */
       haloRatio: opening.haloRatio,
       stallSeconds: answer.stallMemorySeconds,
       bytesOut: answer.bytesOut,
@@ -81,21 +63,19 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
     for (const who of [us, small]) await who.end()
   }
 }
+export type Large = Awaited<ReturnType<typeof measureLarge>>
 
 const gibibytes = (bytes: number): string => `${(bytes / GIB).toFixed(2)} GiB`
 
 /** The rate beside in-core's, and the process's memory beside the budget. */
-export const plottedLarge = (r: Large): readonly Group[] => {
-  const rate = (label: string, value: number) => ({ label, value, text: `${value.toFixed(3)} MP/s` })
-  const memory = (label: string, value: number) => ({ label, value, text: gibibytes(value) })
-  return [
-    {
-      name: `${r.name} in ${gibibytes(r.budgetBytes)}: megapixels a second`,
-      bars: [rate(`spillway, ${r.strategy}`, r.megapixelsPerSecond), rate('in-core at 512²', r.inCoreMegapixelsPerSecond)],
-    },
-    { name: `${r.name}: memory`, bars: [memory("the process's peak", r.processPeakBytes), memory('budget', r.budgetBytes)] },
-  ]
-}
+export const plottedLarge = (r: Large): readonly Group[] => [
+  ...compared(
+    `${r.name} in ${gibibytes(r.budgetBytes)}: megapixels a second`,
+    { [`spillway, ${r.strategy}`]: r.megapixelsPerSecond, 'in-core at 512²': r.inCoreMegapixelsPerSecond },
+    (rate) => `${rate.toFixed(3)} MP/s`,
+  ),
+  ...compared(`${r.name}: memory`, { "the process's peak": r.processPeakBytes, budget: r.budgetBytes }, gibibytes),
+]
 
 export const showLarge = (r: Large): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(1)} s (predicted ${r.predictedSecondsPerStep.toFixed(1)}), ${r.megapixelsPerSecond.toFixed(3)} MP/s, ` +

@@ -19,16 +19,21 @@ export interface Timed {
   readonly peers: Readonly<Record<string, { readonly secondsPerStep: number }>>
 }
 
-const time = (label: string, seconds: number): Bar => ({ label, value: seconds, text: `${(seconds * 1000).toFixed(0)} ms` })
+export const milliseconds = (seconds: number): string => `${(seconds * 1000).toFixed(0)} ms`
+
+/** A bar for each value. */
+export const compared = (name: string, values: Readonly<Record<string, number>>, text = milliseconds): readonly Group[] => [
+  { name, bars: Object.entries(values).map(([label, value]) => ({ label, value, text: text(value) })) },
+]
 
 /** The steps of a case, ours first. */
-export const timesOf = (r: Timed): Group => ({
-  name: r.name,
-  bars: [
-    time('spillway', r.secondsPerStep),
-    ...Object.entries(r.peers).map(([mode, p]) => time(mode.startsWith('spillway') ? mode : `pytorch ${mode}`, p.secondsPerStep)),
-  ],
-})
+export const timesOf = ({ name, secondsPerStep, peers }: Timed): readonly Group[] => {
+  const others = Object.entries(peers).map(([mode, p]) => [
+    mode.startsWith('spillway') ? mode : `pytorch ${mode}`,
+    p.secondsPerStep,
+  ])
+  return compared(name, { spillway: secondsPerStep, ...Object.fromEntries(others) })
+}
 
 const WIDTH = 760
 const LABEL = 220

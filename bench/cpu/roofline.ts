@@ -12,7 +12,7 @@ import type { Call, Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import { loadNative } from '../../src/device/native'
 import { type Case, sized, stagedCase } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import type { Options } from './sides'
 
 /** Rates a second, on all threads of the run. */
@@ -228,7 +228,5 @@ export const showRoofline = (r: Roofline): string =>
     ...r.worst.map(line),
   ].join('\n')
 
-const bar = (label: string, seconds: number) => ({ label, value: seconds, text: `${(1000 * seconds).toFixed(1)} ms` })
-export const plottedRoofline = (r: Roofline): readonly Group[] => [
-  { name: r.name, bars: [bar('step', r.secondsPerStep), bar('bound', r.boundSeconds)] },
-]
+export const plottedRoofline = (r: Roofline): readonly Group[] =>
+  compared(r.name, { step: r.secondsPerStep, bound: r.boundSeconds }, (s) => `${(1000 * s).toFixed(1)} ms`)

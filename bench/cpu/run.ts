@@ -1,38 +1,29 @@
-// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16,
-// checkpointing, large images), the parts of steps (tiles one a core, layouts of weights), and two versions of the code. In: --python PATH (a Python
-// that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b. Out: a table, bench/results/cpu-SUITE.json with the
-// machine's description, and its plot as SVG; a run of some cases leaves the others of that file unchanged, and --redraw only draws the file.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+// `npm run bench -- cpu`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16, checkpointing, large
+// images), the parts of steps (tiles one a core, layouts of weights), and two versions of the code. In: --python PATH (a Python that has PyTorch
+// 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b. Out: a table, bench/results/cpu-SUITE.json with the machine's
+// description, and its plot as SVG; a run of some cases leaves the others of that file unchanged, and --redraw only draws the file.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { begin, inFolder, ROOT } from '../sides'
+import { argumentsOf, BENCHES } from '../table'
 import { type InBf16, measureBf16, showBf16 } from './bf16'
 import { type Case, CASES, MODERN } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
 import { COLD, type Cold, measureCold, plottedCold, showCold } from './cold'
 import { type InCore, measureInCore, showInCore } from './incore'
 import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
-import { type Group, plot, type Timed, timesOf } from './plot'
+import { type Group, plot, timesOf } from './plot'
 import { measureRoofline, plottedRoofline, ROOFLINES, type Roofline, showRoofline } from './roofline'
 import { geomean, machineFacts, MODES, type Options } from './sides'
 import { measureTiles, plottedTiles, showTiles, TILED } from './tiles'
 import { measureVersions, plottedVersions, showVersions, type Versions } from './versions'
 import { measureWeights, plottedWeights, showWeights, WEIGHTED } from './weights'
 
-const ROOT = join(__dirname, '../..')
-
-const { values: given } = parseArgs({
+const { given } = argumentsOf({
   options: {
-    suite: { type: 'string', default: 'in-core' },
-    python: { type: 'string', default: process.env['SPILLWAY_PYTHON'] ?? join(ROOT, 'build/venv/bin/python') },
-    cases: { type: 'string' },
-    modes: { type: 'string', default: Object.keys(MODES).join() },
-    rounds: { type: 'string', default: '15' },
-    threads: { type: 'string', default: '2' },
-    'keep-busy': { type: 'boolean', default: false },
-    out: { type: 'string' },
-    before: { type: 'string' },
-    redraw: { type: 'boolean', default: false },
+    suite: { value: 'NAME', text: '', default: 'in-core' },
+    ...BENCHES.cpu['in-core'].options,
+    ...BENCHES.cpu.versions.options,
   },
 })
 
@@ -63,20 +54,19 @@ const versionsMeans = (cases: readonly Versions[]): object => ({
 })
 
 const STEP = 'Milliseconds of a training step'
-const times = (r: Timed): readonly Group[] => [timesOf(r)]
 
 const suite = <R extends { readonly name: string }>(s: Suite<R>): Suite => s as unknown as Suite
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: times }),
-  modern: suite({ cases: MODERN, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: times }),
-  bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, title: STEP, plotted: times }),
+  'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: timesOf }),
+  modern: suite({ cases: MODERN, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: timesOf }),
+  bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, title: STEP, plotted: timesOf }),
   checkpointing: suite({
     cases: CHECKPOINTED,
     measure: measureCheckpointing,
     show: showCheckpointing,
     title: STEP,
-    plotted: times,
+    plotted: timesOf,
   }),
   large: suite({ cases: LARGE, measure: measureLarge, show: showLarge, title: 'Images that do not fit', plotted: plottedLarge }),
   tiles: suite({
@@ -128,45 +118,41 @@ const earlier = (file: string): readonly { readonly name: string }[] =>
 const draw = (suite: Suite, out: string, cases: readonly { readonly name: string }[]): void =>
   writeFileSync(out.replace(/\.json$/, '.svg'), plot(suite.title, cases.flatMap(suite.plotted)))
 
-const main = async (): Promise<void> => {
-  const suite = SUITES[given.suite]
-  if (!suite) throw new Error(`no suite '${given.suite}'; there are ${Object.keys(SUITES).join(', ')}`)
-  const out = given.out ?? join(ROOT, `bench/results/cpu-${given.suite}.json`)
-  if (given.redraw) return draw(suite, out, earlier(out))
+const measured = async (suite: Suite, out: string, folder: string): Promise<void> => {
   const names = given.cases?.split(',').map((n) => n.trim())
   const wanted = names?.map((n) => suite.cases.find((c) => c.name === n) ?? n) ?? suite.cases
   const unknown = wanted.find((c) => typeof c === 'string')
   if (unknown !== undefined) throw new Error(`no case '${unknown}'; there are ${suite.cases.map((c) => c.name).join(', ')}`)
-  const folder = mkdtempSync(join(tmpdir(), 'spillway-bench-'))
   const options: Options = {
     python: given.python,
     threads: Number(given.threads),
     rounds: Number(given.rounds),
     keepBusy: given['keep-busy'],
-    modes: given.modes.split(','),
+    modes: (given.modes ?? Object.keys(MODES).join()).split(','),
     folder,
     before: given.before,
   }
   const machine = machineFacts(options)
   const results = new Map(earlier(out).map((r) => [r.name, r]))
-  try {
-    for (const c of wanted as readonly Case[]) {
-      const r = await suite.measure(c, options)
-      console.log(suite.show(r))
-      results.set(c.name, r)
-      const cases = suite.cases.flatMap(({ name }) => results.get(name) ?? [])
-      mkdirSync(join(out, '..'), { recursive: true })
-      writeFileSync(out, `${JSON.stringify({ machine, ...suite.means?.(cases), cases }, null, 2)}\n`)
-      draw(suite, out, cases)
-    }
-    const means = Object.entries(suite.means?.(suite.cases.flatMap(({ name }) => results.get(name) ?? [])) ?? {})
-    for (const [name, mean] of means) console.log(`${name} ${(mean as number | null)?.toFixed(3) ?? '-'}`)
-  } finally {
-    rmSync(folder, { recursive: true })
+  for (const c of wanted as readonly Case[]) {
+    const r = await suite.measure(c, options)
+    console.log(suite.show(r))
+    results.set(c.name, r)
+    const cases = suite.cases.flatMap(({ name }) => results.get(name) ?? [])
+    mkdirSync(join(out, '..'), { recursive: true })
+    writeFileSync(out, `${JSON.stringify({ machine, ...suite.means?.(cases), cases }, null, 2)}\n`)
+    draw(suite, out, cases)
   }
+  const means = Object.entries(suite.means?.(suite.cases.flatMap(({ name }) => results.get(name) ?? [])) ?? {})
+  for (const [name, mean] of means) console.log(`${name} ${(mean as number | null)?.toFixed(3) ?? '-'}`)
 }
 
-main().catch((e) => {
-  console.error(e instanceof Error ? e.message : e)
-  process.exit(1)
-})
+const main = async (): Promise<void> => {
+  const suite = SUITES[given.suite]
+  if (!suite) throw new Error(`no suite '${given.suite}'; there are ${Object.keys(SUITES).join(', ')}`)
+  const out = given.out ?? join(ROOT, `bench/results/cpu-${given.suite}.json`)
+  if (given.redraw) draw(suite, out, earlier(out))
+  else await inFolder('bench', (folder) => measured(suite, out, folder))
+}
+
+void begin(main)

@@ -3,6 +3,7 @@
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { loadNative } from '../../src/device/native'
+import { median, ROOT } from '../sides'
 import type { Case } from './cases'
 import { Talker } from './process'
 
@@ -19,7 +20,6 @@ export interface Options {
   readonly before?: string | undefined
 }
 
-const ROOT = join(__dirname, '../..')
 const BUSY_CORES = 0.1
 
 /** An allocator that keeps its memory, in huge pages: the advice for PyTorch's users. */
@@ -107,11 +107,7 @@ export const sample = async <S>(who: Talker, into: Samples<S>, o: Options, all?:
   else into.kept.push({ ...answer, cpuSeconds })
 }
 
-export const median = (xs: readonly number[]): number => {
-  const sorted = [...xs].sort((a, b) => a - b)
-  const half = sorted.length >> 1
-  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2
-}
+export { median }
 export const geomean = (xs: readonly number[]): number => Math.exp(xs.reduce((n, x) => n + Math.log(x), 0) / xs.length)
 
 export const cpuOf = (s: Samples<unknown>): number => median(s.kept.map((x) => x.cpuSeconds))

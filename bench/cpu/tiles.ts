@@ -3,7 +3,7 @@
 // as two threads do.
 import { type Case, sized, stagedCase } from './cases'
 import { convolutionsOf, dearest, type TimedCall } from './calls'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import type { Talker } from './process'
 import { type Options, script } from './sides'
 
@@ -36,19 +36,6 @@ interface TimedTile {
   /** True if two at a time was faster in the rounds before. */
   readonly atOnce: boolean
 }
-export interface Tiles {
-  readonly name: string
-  /** The two at a time over one after the other, of all tiles' convolutions. */
-  readonly timeRatio: number
-  /** The gain of a step from each call's faster way, as chosen in other rounds. */
-  readonly winShare: number
-  /** Seconds of a step: tiles one after the other, two at a time, and the whole step as predicted. */
-  readonly inTurnSeconds: number
-  readonly atOnceSeconds: number
-  readonly stepSeconds: number
-  readonly calls: readonly TimedTile[]
-}
-
 const timed = async (who: readonly Talker[], call: TimedCall): Promise<number> => {
   const line = JSON.stringify({ native: call.native, way: call.way })
   const seconds = await Promise.all(who.map(async (w) => (await w.ask<{ readonly seconds: number }>(line)).answer.seconds))
@@ -64,7 +51,7 @@ const quickest = async (rounds: number, once: () => Promise<readonly [number, nu
   return least
 }
 
-export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
+export const measureTiles = async (c: Case, o: Options) => {
   const { plan, timeline } = stagedCase(c, o.threads).staged
   const worker = (threads: number): Talker => script('callworker.ts', [String(threads)])
   const all = [worker(o.threads)]
@@ -85,8 +72,11 @@ export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
     const chosen = total((x) => (x.atOnce ? x.atOnceSeconds : x.inTurnSeconds))
     return {
       name: c.name,
+      /** The two at a time over one after the other, of all tiles' convolutions. */
       timeRatio: atOnceSeconds / inTurnSeconds,
+      /** The gain of a step from each call's faster way, as chosen in other rounds. */
       winShare: (inTurnSeconds - chosen) / stepSeconds,
+      /** Seconds of a step: tiles one after the other, two at a time, and the whole step as predicted. */
       inTurnSeconds,
       atOnceSeconds,
       stepSeconds,
@@ -96,11 +86,10 @@ export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
     for (const who of [...all, ...each]) await who.end()
   }
 }
+export type Tiles = Awaited<ReturnType<typeof measureTiles>>
 
-export const plottedTiles = (r: Tiles): readonly Group[] => {
-  const bar = (label: string, value: number) => ({ label, value, text: `${value.toFixed(2)} s` })
-  return [{ name: r.name, bars: [bar('one after the other', r.inTurnSeconds), bar('one a core', r.atOnceSeconds)] }]
-}
+export const plottedTiles = (r: Tiles): readonly Group[] =>
+  compared(r.name, { 'one after the other': r.inTurnSeconds, 'one a core': r.atOnceSeconds }, (s) => `${s.toFixed(2)} s`)
 
 export const showTiles = (r: Tiles): string =>
   `${r.name.padEnd(28)} tiles' convolutions ${r.inTurnSeconds.toFixed(2)} s in turn, ${r.atOnceSeconds.toFixed(2)} s one a core: ${r.timeRatio.toFixed(3)}; ` +

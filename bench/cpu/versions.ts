@@ -2,22 +2,12 @@
 // Out: the ratio of medians, this one's over the other's, of clock and of processor time. Each side plans and measures its calls for itself.
 import { resolve } from 'node:path'
 import type { Case } from './cases'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import { cpuOf, inTurns, millisecondsByKind, type Opening, type Options, ours, type OurStep, secondsOf } from './sides'
-
-export interface Versions {
-  readonly name: string
-  readonly timeRatio: number
-  readonly cpuTimeRatio: number
-  readonly secondsPerStep: { readonly before: number; readonly now: number }
-  readonly peakBytes: { readonly before: number; readonly now: number }
-  readonly millisecondsByKind: { readonly before: object; readonly now: object }
-  readonly samples: { readonly before: number; readonly now: number }
-}
 
 const WARM_UP = 2
 
-export const measureVersions = async (c: Case, o: Options): Promise<Versions> => {
+export const measureVersions = async (c: Case, o: Options) => {
   if (o.before === undefined) throw new Error('two versions need --before FOLDER, a checkout that is set up')
   const sides = { before: ours(c, o, '', resolve(o.before)), now: ours(c, o) }
   try {
@@ -37,17 +27,9 @@ export const measureVersions = async (c: Case, o: Options): Promise<Versions> =>
     for (const side of Object.values(sides)) await side.end()
   }
 }
+export type Versions = Awaited<ReturnType<typeof measureVersions>>
 
-export const plottedVersions = ({ name, secondsPerStep: s }: Versions): readonly Group[] => [
-  {
-    name,
-    bars: (['before', 'now'] as const).map((side) => ({
-      label: side,
-      value: s[side],
-      text: `${(s[side] * 1000).toFixed(0)} ms`,
-    })),
-  },
-]
+export const plottedVersions = (r: Versions): readonly Group[] => compared(r.name, r.secondsPerStep)
 
 export const showVersions = (r: Versions): string =>
   `${r.name.padEnd(32)} before ${r.secondsPerStep.before.toFixed(4)} s, now ${r.secondsPerStep.now.toFixed(4)} s: ` +

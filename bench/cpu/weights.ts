@@ -3,7 +3,7 @@
 // tiles), repetitions count as the pixels'.
 import { type Case, CASES, sized, stagedCase } from './cases'
 import { convolutionsOf, secondsOfCall } from './calls'
-import type { Group } from './plot'
+import { compared, type Group } from './plot'
 import type { Options } from './sides'
 import { TILED } from './tiles'
 
@@ -13,17 +13,7 @@ export const WEIGHTED: readonly Case[] = [
   ...TILED.filter((c) => c.image <= 1024).map((c) => ({ ...c, name: `${c.name} in tiles` })),
 ]
 
-export interface Weights {
-  readonly name: string
-  /** A share of all convolutions of the step. */
-  readonly share: number
-  readonly weightSeconds: number
-  readonly convolutionSeconds: number
-  /** Seconds of a step by kind and way. */
-  readonly secondsByWay: Readonly<Record<string, number>>
-}
-
-export const measureWeights = async (c: Case, o: Options): Promise<Weights> => {
+export const measureWeights = async (c: Case, o: Options) => {
   const { plan } = stagedCase(c, o.threads).staged
   const secondsByWay: Record<string, number> = {}
   let convolutionSeconds = 0
@@ -36,18 +26,20 @@ export const measureWeights = async (c: Case, o: Options): Promise<Weights> => {
     convolutionSeconds += call.calls * whole
   }
   const weightSeconds = Object.values(secondsByWay).reduce((n, s) => n + s, 0)
-  return { name: c.name, share: weightSeconds / convolutionSeconds, weightSeconds, convolutionSeconds, secondsByWay }
+  return {
+    name: c.name,
+    /** A share of all convolutions of the step. */
+    share: weightSeconds / convolutionSeconds,
+    weightSeconds,
+    convolutionSeconds,
+    /** Seconds of a step by kind and way. */
+    secondsByWay,
+  }
 }
+export type Weights = Awaited<ReturnType<typeof measureWeights>>
 
-export const plottedWeights = (r: Weights): readonly Group[] => {
-  const bar = (label: string, value: number) => ({ label, value, text: `${(value * 1000).toFixed(0)} ms` })
-  return [
-    {
-      name: r.name,
-      bars: [bar('convolutions', r.convolutionSeconds), bar('for weights alone', r.weightSeconds)],
-    },
-  ]
-}
+export const plottedWeights = (r: Weights): readonly Group[] =>
+  compared(r.name, { convolutions: r.convolutionSeconds, 'for weights alone': r.weightSeconds })
 
 export const showWeights = (r: Weights): string =>
   `${r.name.padEnd(32)} weights alone ${(r.weightSeconds * 1000).toFixed(0)} ms of ${(r.convolutionSeconds * 1000).toFixed(0)} ms: ${(100 * r.share).toFixed(1)} %`

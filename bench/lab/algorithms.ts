@@ -73,16 +73,6 @@ const freeBytes = (plan: Plan, memoryBytes: number): readonly number[] => {
   })
 }
 
-export interface Rates {
-  readonly network: string
-  readonly batch: number
-  /** Seconds of all convolutions of a step. */
-  readonly fastest: number
-  readonly withoutWorkspace: number
-  /** By strategy; null where it does not fit. */
-  readonly dynamic: Readonly<Record<string, number | null>>
-}
-
 const SYSTEMS = { vDNN: 'swap:vdnn-all', DyMem: 'swap:dymem' } as const
 
 /** Seconds of the convolutions of a plan, each by the fastest way within its limit. */
@@ -93,7 +83,7 @@ const convolutionSeconds = (plan: Plan, on: LocalMachine, limit: (call: number) 
     return n + fastest(withScratch(on, limit(i)), op.kind, op.attrs as never, callShapes(plan.graph, c.ins, c.outs)).seconds
   }, 0)
 
-export const ratesOf = (network: string, batch: number, graph: Graph | null, memory: LocalMachine): readonly Rates[] => {
+export const ratesOf = (network: string, batch: number, graph: Graph | null, memory: LocalMachine) => {
   const on = withAlgorithms(memory)
   const least = withScratch(on, 0)
   const whole = graph && planOf(graph, least, 'in-core', 1024 * GIB)
@@ -107,12 +97,15 @@ export const ratesOf = (network: string, batch: number, graph: Graph | null, mem
     {
       network,
       batch,
+      /** Seconds of all convolutions of a step. */
       fastest: stored(convolutionSeconds(whole, on, () => Infinity))!,
       withoutWorkspace: stored(convolutionSeconds(whole, on, () => 0))!,
+      /** By strategy; null where it does not fit. */
       dynamic: Object.fromEntries(dynamic),
     },
   ]
 }
+export type Rates = ReturnType<typeof ratesOf>[number]
 
 const LARGE = 256
 

@@ -15,7 +15,7 @@ export interface Verdict {
   readonly paper: string
   readonly ours: string
   /** Absent: reproduced. */
-  readonly cause?: string
+  readonly cause?: string | undefined
   /** For peers, which are compared, not reproduced. */
   readonly result?: 'ours is faster' | 'the peer is faster'
 }

@@ -7,7 +7,7 @@ import { mappingOf, replay } from '../../staging/memory/allocators/replay'
 import type { Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Cell, Section, Verdict } from './page'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import {
   besideAuto,
@@ -93,11 +93,10 @@ const tableVerdicts = (rows: readonly TableRow[]): readonly Verdict[] => {
       row: `Table 1: ${method} keeps at batch ${batch}`,
       paper: percent(paper, 0),
       ours: `${percent(one, 0)} (one window of 1.5 budgets; the best of eight ${percent(best, 0)})`,
-      ...(Math.abs(one - paper) <= 0.03
-        ? {}
-        : {
-            cause: `ours computes ${rounded(base, 3)} images/s, ${percent(base / paperBase, 0)} of the paper’s ${paperBase}, behind the same link: each copy is hidden behind ${rounded(paperBase / base)} times as much compute. The paper’s mapping costs time, too`,
-          }),
+      cause:
+        Math.abs(one - paper) <= 0.03
+          ? undefined
+          : `ours computes ${rounded(base, 3)} images/s, ${percent(base / paperBase, 0)} of the paper’s ${paperBase}, behind the same link: each copy is hidden behind ${rounded(paperBase / base)} times as much compute. The paper’s mapping costs time, too`,
     }
   }
   return [
@@ -118,11 +117,12 @@ const table1 = (rows: readonly TableRow[], plot: Plotter): readonly Section[] =>
     y: 'images/s',
     logX: true,
     series: [
-      ...STRATEGIES.map((name, i) => ({
-        name,
-        ours: name === 'auto',
-        points: rows.map((r) => [r.batch, rate(r.batch, r.seconds[i]) ?? undefined] as const),
-      })),
+      ...linesOf(
+        STRATEGIES,
+        rows,
+        (r) => r.batch,
+        (r, i) => rate(r.batch, r.seconds[i]),
+      ),
       ...['V100 base', 'V100 schedule', 'V100 schedule + VA'].map((column) => ({
         name: `paper: ${column.slice(5)}`,
         reference: true,
@@ -267,11 +267,10 @@ const lmsSection = ({ rows, links }: Lms): readonly Section[] => {
           row: 'Abstract: larger batch than LMS',
           paper: `${numberOf(1, 'larger', ['VA over LMS'], 'value')}× (1440 over 928)`,
           ours: `${rounded(1440 / Math.max(pooled, 1), 3)}× (1440 over ${pooled} on best-fit)`,
-          ...(pooled === 928
-            ? {}
-            : {
-                cause: `the largest batch of LMS is ${pooled} on a best-fit pool and ${paged} on pages here, because our step needs less memory. Near its least memory hardly any value is kept, and such a pool does not fragment`,
-              }),
+          cause:
+            pooled === 928
+              ? undefined
+              : `the largest batch of LMS is ${pooled} on a best-fit pool and ${paged} on pages here, because our step needs less memory. Near its least memory hardly any value is kept, and such a pool does not fragment`,
         },
       ],
     },
@@ -293,18 +292,9 @@ const FIGURE_4: readonly Network[] = [
 ]
 const ALLOCATORS = ['pages', 'best-fit', 'va:40MiB', 'va:2MiB']
 
-interface Held {
-  readonly batch: number
-  readonly requested: number
-  readonly held: readonly number[]
-  /** The largest budget on a best-fit pool of the device, and the step with it. */
-  readonly alone: readonly [gib: number, seconds: number] | null
-  readonly least: number
-}
-
-const heldBy = ({ name, size, batches }: Network): readonly Held[] => {
+const heldBy = ({ name, size, batches }: Network) => {
   const on = machine(ON)
-  return batches.flatMap((batch): readonly Held[] => {
+  return batches.flatMap((batch) => {
     const graph = graphOf(name, on, batch, ...size)
     const plan = graph && planOf(graph, on, 'swap:window')
     if (!graph || !plan) return []
@@ -315,12 +305,14 @@ const heldBy = ({ name, size, batches }: Network): readonly Held[] => {
         batch,
         requested: stored(replays[0]!.requestedBytes / GIB)!,
         held: replays.map((r) => stored(r.peakBytes / GIB)!),
+        /** The largest budget on a best-fit pool of the device, and the step with it. */
         alone: pool && [stored(pool.budget / GIB)!, stored(secondsOf(pool.plan, on))!],
         least: stored(smallestOf(graph, on, 'swap:window') / GIB)!,
       },
     ]
   })
 }
+type Held = ReturnType<typeof heldBy>[number]
 
 const figure3Verdict = (rows: readonly Held[]): readonly Verdict[] => {
   const at928 = rows.find((r) => r.batch === 928)
@@ -333,11 +325,10 @@ const figure3Verdict = (rows: readonly Held[]): readonly Verdict[] => {
       row: 'Figure 3: best-fit over requested bytes at batch 928',
       paper: `almost ${paper}`,
       ours: `${rounded(ours)}`,
-      ...(ours > 1.8
-        ? {}
-        : {
-            cause: `our in-core step holds fewer values, so ${at928.requested} GiB are requested in other sizes and times; the largest budget on such a pool is ${at928.alone?.[0] ?? 'none'} GiB, the paper’s ${budget}`,
-          }),
+      cause:
+        ours > 1.8
+          ? undefined
+          : `our in-core step holds fewer values, so ${at928.requested} GiB are requested in other sizes and times; the largest budget on such a pool is ${at928.alone?.[0] ?? 'none'} GiB, the paper’s ${budget}`,
     },
     {
       row: 'Figure 3: memory with virtual addressing at batch 928, over requested',
@@ -355,11 +346,13 @@ const allocatorSection = (n: Network, rows: readonly Held[], plot: Plotter): rea
     y: 'GiB',
     logX: true,
     series: [
-      ...ALLOCATORS.map((name, i) => ({
-        name,
-        ours: name === 'pages',
-        points: rows.map((r) => [r.batch, r.held[i]] as const),
-      })),
+      ...linesOf(
+        ALLOCATORS,
+        rows,
+        (r) => r.batch,
+        (r, i) => r.held[i],
+        'pages',
+      ),
       { name: 'requested', reference: true, points: rows.map((r) => [r.batch, r.requested] as const) },
     ],
   })
@@ -390,13 +383,7 @@ const allocatorSection = (n: Network, rows: readonly Held[], plot: Plotter): rea
 
 // ---------------------------------------------------------------- Figure 4
 
-interface Figure4Row {
-  readonly batch: number
-  readonly seconds: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const figure4Rows = ({ name, size, batches }: Network, bound: Bound): readonly Figure4Row[] => {
+const figure4Rows = ({ name, size, batches }: Network, bound: Bound) => {
   const on = machine(ON)
   return batches.flatMap((batch) => {
     const graph = graphOf(name, on, batch, ...size)
@@ -410,6 +397,7 @@ const figure4Rows = ({ name, size, batches }: Network, bound: Bound): readonly F
     ]
   })
 }
+type Figure4Row = ReturnType<typeof figure4Rows>[number]
 
 const figure4Section = (n: Network, rows: readonly Figure4Row[], plot: Plotter): readonly Section[] => {
   const paper = (method: string, batch: number): number | null => numberOf(1, 'figure4', [n.name, method, batch], 'images/s')
@@ -427,11 +415,10 @@ const figure4Section = (n: Network, rows: readonly Figure4Row[], plot: Plotter):
       row: `Figure 4: ${n.name}, ${method} keeps at batch ${batch}`,
       paper: percent(theirs, 0),
       ours: percent(ours, 0),
-      ...(Math.abs(ours - theirs) <= 0.05
-        ? {}
-        : {
-            cause: `our in-core step of largest batch ${Math.max(...rows.filter((r) => r.seconds[0]).map((r) => r.batch))} (paper ${points.find((r) => r[1] === 'base')![2]}) computes ${rounded(base)} images/s (paper ${points.find((r) => r[1] === 'base')![3]}): another head, or other layers, behind the same link`,
-          }),
+      cause:
+        Math.abs(ours - theirs) <= 0.05
+          ? undefined
+          : `our in-core step of largest batch ${Math.max(...rows.filter((r) => r.seconds[0]).map((r) => r.batch))} (paper ${points.find((r) => r[1] === 'base')![2]}) computes ${rounded(base)} images/s (paper ${points.find((r) => r[1] === 'base')![3]}): another head, or other layers, behind the same link`,
     }
   }
   const svg = drawn({
@@ -440,11 +427,12 @@ const figure4Section = (n: Network, rows: readonly Figure4Row[], plot: Plotter):
     y: 'images/s',
     logX: true,
     series: [
-      ...STRATEGIES.map((name, i) => ({
-        name,
-        ours: name === 'auto',
-        points: rows.map((r) => [r.batch, rate(r.batch, r.seconds[i]) ?? undefined] as const),
-      })),
+      ...linesOf(
+        STRATEGIES,
+        rows,
+        (r) => r.batch,
+        (r, i) => rate(r.batch, r.seconds[i]),
+      ),
       {
         name: 'paper: base, schedule, + VA',
         reference: true,

@@ -8,7 +8,7 @@ import { EVERYTHING, Tflms, type TflmsSetting } from '../../staging/literature/t
 import { eachUseLayout } from '../../staging/schedule/activations'
 import { opCosts } from '../../staging/schedule/chain'
 import type { Section, Verdict } from './page'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import {
   besideAuto,
@@ -67,24 +67,15 @@ const NETWORKS: readonly Network[] = [
 
 // ---------------------------------------------------------------- Figures 3 to 6
 
-interface Row {
-  readonly size: number
-  readonly seconds: readonly (number | null)[]
-  readonly gibOut: readonly (number | null)[]
-  readonly hybridAll: number | null
-  readonly counts: readonly (number | null)[]
-  readonly bound: number | null
-}
-
 /** Values whose pages leave the device, Figures 5 and 6. */
 const swapped = (graph: Graph, strategy: string): number | null => {
   const plan = planOf(graph, machine(ON), strategy)
   return plan && new Set(plan.residencies.filter((r) => r.swapOut).map((r) => r.storage)).size
 }
 
-const rowsOf = (n: Network, bound: Bound): readonly Row[] => {
+const rowsOf = (n: Network, bound: Bound) => {
   const on = machine(ON)
-  return n.sizes.flatMap((size): readonly Row[] => {
+  return n.sizes.flatMap((size) => {
     const graph = graphOf(n.name, on, n.batch, size)
     if (!graph) return []
     const cases = METHODS.map((m) => stepOf(graph, on, m))
@@ -100,6 +91,7 @@ const rowsOf = (n: Network, bound: Bound): readonly Row[] => {
     ]
   })
 }
+type Row = ReturnType<typeof rowsOf>[number]
 
 const of = (rows: readonly Row[], size: number, method: string): number | null =>
   rows.find((r) => r.size === size)?.seconds[METHODS.indexOf(method)] ?? null
@@ -120,11 +112,10 @@ const limits = (n: Network, rows: readonly Row[]): readonly Verdict[] =>
       row: `${n.name}: largest size, ${column}`,
       paper: `${paper}`,
       ours: `${ours}`,
-      ...(ours === paper
-        ? {}
-        : {
-            cause: `the in-core step: ours ends at ${largestOf(rows, 'in-core')}, the paper’s at ${numberOf(2, 'largest', [n.name], 'in memory')}; its number is under *In memory*`,
-          }),
+      cause:
+        ours === paper
+          ? undefined
+          : `the in-core step: ours ends at ${largestOf(rows, 'in-core')}, the paper’s at ${numberOf(2, 'largest', [n.name], 'in memory')}; its number is under *In memory*`,
     }
   })
 
@@ -143,11 +134,12 @@ const ratesSection = (n: Network, rows: readonly Row[], plot: Plotter): readonly
     x: 'pixels a side',
     y: 'megapixels/s',
     yFrom: Math.floor(Math.min(...rows.flatMap((r) => r.seconds.map((s) => rate(r.size, s) ?? Infinity)))),
-    series: METHODS.map((name, i) => ({
-      name,
-      ours: name === 'auto',
-      points: rows.map((r) => [r.size, rate(r.size, r.seconds[i]) ?? undefined] as const),
-    })),
+    series: linesOf(
+      METHODS,
+      rows,
+      (r) => r.size,
+      (r, i) => rate(r.size, r.seconds[i]),
+    ),
   })
   return [
     {
@@ -248,7 +240,7 @@ const tunedSection = (n: Network, rows: readonly (Tuned | null)[]): readonly Sec
           row: `${n.table === 'table1' ? 'Table 1' : 'Table 2'}: threshold falls with the size`,
           paper: `${at(Number(theirs[0]![1]), 'swap', 'threshold')} to ${at(Number(theirs.filter((r) => r[0] === 'swap').at(-1)![1]), 'swap', 'threshold')}`,
           ours: `${found[0]?.threshold} to ${found.at(-1)?.threshold}`,
-          ...(falls((r) => r.threshold) ? {} : { cause: 'the layout changes with the size' }),
+          cause: falls((r) => r.threshold) ? undefined : 'the layout changes with the size',
         },
         {
           row: `${n.table === 'table1' ? 'Table 1' : 'Table 2'}: swapping is needed from size`,

@@ -11,7 +11,7 @@ import type { Planner } from '../../staging/schedule/candidate'
 import type { LocalMachine } from '../../src/machine/localmachine'
 import { smallestOf } from '../../src/stage/sweep'
 import type { Cell, Section, Verdict } from './page'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import { residualGraph } from './residual'
 import {
@@ -50,14 +50,7 @@ const startUp = (model: string, on: string, rows: readonly Row[]): number | null
 
 // ---------------------------------------------------------------- Figure 8
 
-interface Row {
-  readonly size: number
-  readonly seconds: readonly (number | null)[]
-  readonly halos: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const rowsOf = (model: string, name: string, bound: Bound): readonly Row[] => {
+const rowsOf = (model: string, name: string, bound: Bound) => {
   const on = machine(name)
   return sizesOf(model, name).flatMap((size) => {
     const graph = graphOf(model, on, 1, size)
@@ -73,6 +66,7 @@ const rowsOf = (model: string, name: string, bound: Bound): readonly Row[] => {
     ]
   })
 }
+type Row = ReturnType<typeof rowsOf>[number]
 
 const largestOf = (rows: readonly Row[], method: string): number =>
   Math.max(0, ...rows.filter((r) => r.seconds[METHODS.indexOf(method)]).map((r) => r.size))
@@ -120,11 +114,10 @@ const figure8Verdicts = (model: string, on: string, rows: readonly Row[]): reado
       row: `Figure 8: ${model} on ${on}, largest size in memory`,
       paper: `${paperEnds}²`,
       ours: `${ours}²`,
-      ...(ours === paperEnds
-        ? {}
-        : {
-            cause: `the artifact’s outputs hold ${rounded(kept)} of ${rounded(machine(on).memoryBytes / GIB)} GiB at ${failsAt}², where it first fails; gradients and workspaces take the rest. Our whole step holds less: rectifiers work in place or are fused, and gradients are freed at their last use`,
-          }),
+      cause:
+        ours === paperEnds
+          ? undefined
+          : `the artifact’s outputs hold ${rounded(kept)} of ${rounded(machine(on).memoryBytes / GIB)} GiB at ${failsAt}², where it first fails; gradients and workspaces take the rest. Our whole step holds less: rectifiers work in place or are fused, and gradients are freed at their last use`,
     },
     {
       row: `Figure 8: ${model} on ${on}, tiled, 20480² over 10240²`,
@@ -160,11 +153,12 @@ const figure8 = (model: string, on: string, rows: readonly Row[], plot: Plotter)
     log: true,
     logX: true,
     series: [
-      ...METHODS.map((name, i) => ({
-        name,
-        ours: name === 'auto',
-        points: rows.map((x) => [x.size, x.seconds[i] ?? undefined] as const),
-      })),
+      ...linesOf(
+        METHODS,
+        rows,
+        (x) => x.size,
+        (x, i) => x.seconds[i],
+      ),
       ...(model === 'vgg19-features' ? [] : paperLines),
     ],
   })
@@ -243,11 +237,9 @@ const memorySection = (all: readonly (Memory | null)[]): readonly Section[] => {
           row: `Section 6.2: ${m.model}, memory at 10240²`,
           paper: `${paper(m)} GiB`,
           ours: `${rounded(nearest)} GiB (${nearest === m.all ? 'all outputs' : 'rectifiers in place'})`,
-          ...(close
-            ? {}
-            : {
-                cause: `${percent(nearest / paper(m) - 1)} from the paper’s. 10K may be 10000 or 10240 pixels: that is ${percent(1.024 ** 2 - 1)}; the rest is outputs that its modules keep or share`,
-              }),
+          cause: close
+            ? undefined
+            : `${percent(nearest / paper(m) - 1)} from the paper’s. 10K may be 10000 or 10240 pixels: that is ${percent(1.024 ** 2 - 1)}; the rest is outputs that its modules keep or share`,
         }
       }),
     },
@@ -255,16 +247,6 @@ const memorySection = (all: readonly (Memory | null)[]): readonly Section[] => {
 }
 
 // ---------------------------------------------------------------- the base's cliff
-
-interface Cliff {
-  readonly size: number
-  readonly gib: number | null
-  readonly seconds: number | null
-  /** The largest workspace of a convolution for which its algorithm asks, and without limit. */
-  readonly workspaceGib: number
-  /** Outputs of the artifact's step: all but those of rectifiers. */
-  readonly outputsGib: number
-}
 
 /** Bytes of the outputs of forward ops that a step without fused operators keeps, rectifiers in place. */
 const outputsOf = (size: number): number | null => {
@@ -275,7 +257,7 @@ const outputsOf = (size: number): number | null => {
     .reduce((n, o) => n + o.outs.reduce((m, v) => m + valueBytes(graph.values[v]!), 0), 0)
 }
 
-const cliffRows = (): readonly Cliff[] => {
+const cliffRows = () => {
   const on = machine('a100-pcie-40g')
   return [4096, 5120, 6144, 7168].flatMap((size) => {
     const graph = graphOf('darknet19-features-plain', on, 1, size)
@@ -290,12 +272,15 @@ const cliffRows = (): readonly Cliff[] => {
         size,
         gib: plan && stored(bytesOf(plan.peakPages) / GIB),
         seconds: stored(secondsOf(plan, on)),
+        /** The largest workspace of a convolution for which its algorithm asks, and without limit. */
         workspaceGib: stored(workspace / GIB)!,
+        /** Outputs of the artifact's step: all but those of rectifiers. */
         outputsGib: stored((outputsOf(size) ?? 0) / GIB)!,
       },
     ]
   })
 }
+type Cliff = ReturnType<typeof cliffRows>[number]
 
 const cliffSection = (rows: readonly Cliff[]): readonly Section[] => {
   const [model, on] = ['darknet19-features-plain', 'a100-pcie-40g']
@@ -400,14 +385,6 @@ const haloSection = (rows: readonly HaloRow[]): readonly Section[] => [
 const SHARES = [1, 1 / 2, 1 / 4, 1 / 8]
 const SEGMENT_METHODS = known(['in-core', 'checkpoint:optimal', 'sft', 'tiled', 'auto'])
 
-interface SegmentRow {
-  readonly network: string
-  readonly share: number
-  readonly seconds: readonly (number | null)[]
-  /** Forward ops of the tiled segments of `sft`. */
-  readonly segments: readonly number[]
-}
-
 /** Networks with branches and without norms, as the paper's: residual blocks, and residual blocks inside a long skip. */
 const branched = (on: LocalMachine): readonly (readonly [string, Graph | null])[] => [
   [
@@ -417,23 +394,25 @@ const branched = (on: LocalMachine): readonly (readonly [string, Graph | null])[
   ['EDSR (baseline, ×2), 1024²', graphOf('edsr-baseline-x2', on, 1, 1024)],
 ]
 
-const segmentRows = (): readonly SegmentRow[] => {
+const segmentRows = () => {
   const on = machine('2080ti-pcie-11g')
   return branched(on).flatMap(([network, graph]) => {
     if (!graph) return []
     const inCore = smallestOf(graph, on, 'in-core')
-    return SHARES.map((share): SegmentRow => {
+    return SHARES.map((share) => {
       const plans = SEGMENT_METHODS.map((m) => planOf(graph, on, m, share * inCore))
       const tiles = plans[SEGMENT_METHODS.indexOf('sft')]?.segments.filter((s) => s.phase === 'forward' && isTiled(s.grid))
       return {
         network,
         share,
         seconds: plans.map((p) => stored(secondsOf(p, on))),
+        /** Forward ops of the tiled segments of `sft`. */
         segments: (tiles ?? []).map((s) => s.body.length),
       }
     })
   })
 }
+type SegmentRow = ReturnType<typeof segmentRows>[number]
 
 const segmentSection = (rows: readonly SegmentRow[]): readonly Section[] => [
   {

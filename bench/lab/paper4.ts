@@ -11,7 +11,7 @@ import { simulate } from '../../staging/sim/simulate'
 import type { Span, Stream, Timeline } from '../../staging/sim/timeline'
 import type { Cell, Section } from './page'
 import { algorithmSection, type Rates, ratesOf } from './algorithms'
-import { type Bound, drawn, type Experiment, part, type Plotter } from './part'
+import { type Bound, drawn, type Experiment, linesOf, part, type Plotter } from './part'
 import { missingOf, published, numberOf } from './published'
 import { residualGraph } from './residual'
 import { besideAuto, gap, GIB, graphOf, known, machine, MIB, percent, planOf, rounded, stepOf, stored, unfused } from './steps'
@@ -53,14 +53,7 @@ const NETWORKS: readonly Network[] = [
 
 // ---------------------------------------------------------------- Figures 12 and 13
 
-interface Case {
-  readonly batch: number
-  readonly least: readonly (number | null)[]
-  readonly seconds: readonly (number | null)[]
-  readonly bound: number | null
-}
-
-const casesOf = (n: Network, bound: Bound): readonly Case[] => {
+const casesOf = (n: Network, bound: Bound) => {
   const on = machine(ON)
   return n.batches.flatMap((batch) => {
     const graph = n.of(batch, on)
@@ -75,6 +68,7 @@ const casesOf = (n: Network, bound: Bound): readonly Case[] => {
     ]
   })
 }
+type Case = ReturnType<typeof casesOf>[number]
 
 const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly Section[] => {
   const at = (r: Case | undefined, method: string, of: 'least' | 'seconds'): number | null =>
@@ -89,11 +83,10 @@ const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly
       row: `Figure 12(a): Inception-v4 at batch 128, ${system}`,
       paper: `${paper} MB`,
       ours: `${rounded(ours, 4)} MiB`,
-      ...(Math.abs(ours / paper - 1) <= 0.05
-        ? {}
-        : {
-            cause: `${percent(ours / paper - 1)} of difference: our least memory is planned pages, the paper’s a best-fit heap`,
-          }),
+      cause:
+        Math.abs(ours / paper - 1) <= 0.05
+          ? undefined
+          : `${percent(ours / paper - 1)} of difference: our least memory is planned pages, the paper’s a best-fit heap`,
     }
   }
   const gain = (at(resnet, 'swap:vdnn-all', 'seconds') ?? 0) / (at(resnet, 'swap:dymem', 'seconds') ?? 1) - 1
@@ -101,11 +94,12 @@ const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly
     title: `${n.name}, TITAN X 12 GB`,
     x: 'batch',
     y: 'images/s',
-    series: METHODS.map((name, i) => ({
-      name,
-      ours: name === 'auto',
-      points: rows.map((r) => [r.batch, r.seconds[i] ? r.batch / r.seconds[i] : undefined] as const),
-    })),
+    series: linesOf(
+      METHODS,
+      rows,
+      (r) => r.batch,
+      (r, i) => (r.seconds[i] ? r.batch / r.seconds[i] : null),
+    ),
   })
   return [
     {
@@ -145,12 +139,10 @@ const caseSection = (n: Network, rows: readonly Case[], plot: Plotter): readonly
                 row: `Figure 13: ${n.name} at batch 100, DyMem over vDNN`,
                 paper: `+${numberOf(4, 'figure13', ['DyMem'], 'gain')} %`,
                 ours: `+${percent(gain, 0)}`,
-                ...(gain >= 0.37 && gain <= 0.47
-                  ? {}
-                  : {
-                      cause:
-                        'the ratio of copies to compute. Its blocks compute 25 and 76 ms and copy 66 and 68 ms (Table 1). [Causes](causes.md) changes one thing at a time, up to +33 %',
-                    }),
+                cause:
+                  gain >= 0.37 && gain <= 0.47
+                    ? undefined
+                    : 'the ratio of copies to compute. Its blocks compute 25 and 76 ms and copy 66 and 68 ms (Table 1). [Causes](causes.md) changes one thing at a time, up to +33 %',
               },
             ]
           : []),
@@ -291,21 +283,19 @@ const overlapSection = (rows: readonly Parts[]): readonly Section[] => {
             row: `Figure 14: ${n}, overlapped by vDNN`,
             paper: `${paper} %`,
             ours: percent(ours, 0),
-            ...(Math.abs(ours - paper / 100) <= 0.03
-              ? {}
-              : {
-                  cause: `copies take ${percent((vdnn.overlapped + vdnn.copyOnly) / single(n), 0)} of one stream’s time here; no more than the smaller part can overlap`,
-                }),
+            cause:
+              Math.abs(ours - paper / 100) <= 0.03
+                ? undefined
+                : `copies take ${percent((vdnn.overlapped + vdnn.copyOnly) / single(n), 0)} of one stream’s time here; no more than the smaller part can overlap`,
           },
           {
             row: `Figure 14: ${n}, saved by DyMem over one stream`,
             paper: `up to ${numberOf(4, 'figure14', [n], 'saved by DyMem, up to')} %`,
             ours: percent(saved, 0),
-            ...(saved > 0.4 && saved <= 0.5
-              ? {}
-              : {
-                  cause: `at most half can be saved, if compute and copies take as long. Without barriers DyMem saves ${percent(((barriers?.total ?? full.total) - full.total) / single(n), 0)} of it`,
-                }),
+            cause:
+              saved > 0.4 && saved <= 0.5
+                ? undefined
+                : `at most half can be saved, if compute and copies take as long. Without barriers DyMem saves ${percent(((barriers?.total ?? full.total) - full.total) / single(n), 0)} of it`,
           },
         ]
       }),
@@ -398,26 +388,18 @@ const breakdownSection = (all: readonly (Breakdown | null)[]): readonly Section[
           row: 'Figure 8: convolution, activation, norm and pooling',
           paper: `more than ${published(4, 'figure8').rows[0]![1]} %`,
           ours: `${percent(least, 0)} at least (${lowest?.network})`,
-          ...(least > 0.9
-            ? {}
-            : {
-                cause: `sums and concatenations are ${percent(kind(lowest!, 'sum and concatenation'), 0)} of it, which the paper counts elsewhere`,
-              }),
+          cause:
+            least > 0.9
+              ? undefined
+              : `sums and concatenations are ${percent(kind(lowest!, 'sum and concatenation'), 0)} of it, which the paper counts elsewhere`,
         },
       ],
     },
   ]
 }
 
-interface LayerTimes {
-  readonly layer: string
-  readonly forward: number
-  readonly backward: number
-  readonly copy: number
-}
-
 /** The first ten layers of GoogLeNet that hold convolutions or pools. */
-const layerRows = (): readonly LayerTimes[] => {
+const layerRows = () => {
   const on = unfused(machine(ON))
   const graph = graphOf('googlenet', on, 128, 224)
   if (!graph) return []
@@ -432,6 +414,7 @@ const layerRows = (): readonly LayerTimes[] => {
     copy: stored((1e3 * valueBytes(graph.values[o.ins[0]!]!)) / on.link.outBytesPerSecond)!,
   }))
 }
+type LayerTimes = ReturnType<typeof layerRows>[number]
 
 const layerSection = (rows: readonly LayerTimes[]): readonly Section[] => {
   const longer = rows.filter((r) => r.copy > r.forward)
@@ -448,7 +431,7 @@ const layerSection = (rows: readonly LayerTimes[]): readonly Section[] => {
           row: 'Figure 5: copies are longer than compute in some layers, shorter in others',
           paper: 'both occur',
           ours: `longer in ${longer.length} of ${rows.length} layers`,
-          ...(longer.length > 0 && longer.length < rows.length ? {} : { cause: 'the batch' }),
+          cause: longer.length > 0 && longer.length < rows.length ? undefined : 'the batch',
         },
       ],
     },
@@ -537,11 +520,13 @@ const allocatorSection = (rows: readonly Replayed[], plot: Plotter): readonly Se
     x: 'call',
     y: 'MiB',
     series: [
-      ...ALLOCATORS.map((name, i) => ({
-        name,
-        ours: name === 'pages',
-        points: vdnn.series.map(([call, all]) => [call, all[i]] as const),
-      })),
+      ...linesOf(
+        ALLOCATORS,
+        vdnn.series,
+        ([call]) => call,
+        ([, all], i) => all[i],
+        'pages',
+      ),
       { name: 'requested', reference: true, points: vdnn.series.map(([call, , requested]) => [call, requested] as const) },
     ],
   })
@@ -570,11 +555,10 @@ const allocatorSection = (rows: readonly Replayed[], plot: Plotter): readonly Se
           row: 'Figure 15: ResNet-32 without norms, best-fit under vDNN over GTBM under DyMem',
           paper: `${rounded(paperRatio)} (2500 over 1854 MB)`,
           ours: `${rounded(held / gtbm)} (${rounded(held, 4)} over ${rounded(gtbm, 4)} MiB)`,
-          ...(Math.abs(held / gtbm / paperRatio - 1) <= 0.05
-            ? {}
-            : {
-                cause: `best-fit holds ${rounded(held / vdnn.requested)} times the requested bytes here, the paper’s about 1.35 times; GTBM’s two ends peak at different times ([causes](causes.md))`,
-              }),
+          cause:
+            Math.abs(held / gtbm / paperRatio - 1) <= 0.05
+              ? undefined
+              : `best-fit holds ${rounded(held / vdnn.requested)} times the requested bytes here, the paper’s about 1.35 times; GTBM’s two ends peak at different times ([causes](causes.md))`,
         },
       ],
     },

@@ -247,11 +247,10 @@ const verdictsOf = (all: readonly Swept[]): readonly Verdict[] => {
       row: words,
       paper: `at most ${limit}`,
       ours: `at most ${rounded(most)} in ${ratios.length} cases`,
-      ...(above === 0
-        ? {}
-        : {
-            cause: `${above} of ${ratios.length} cases are above, all near the crossing of the two terms of the bound. There, a step takes at least 7/6 of the bound ([limits](bars.md#limits)). Large activations that move whole leave the link idle`,
-          }),
+      cause:
+        above === 0
+          ? undefined
+          : `${above} of ${ratios.length} cases are above, all near the crossing of the two terms of the bound. There, a step takes at least 7/6 of the bound ([limits](bars.md#limits)). Large activations that move whole leave the link idle`,
     }
   }
   return [row('Figures 5 to 12: DYNPROG, with parts', 'swap:dynprog'), row('Figures 5 to 12: DYNPROG, whole activations', WHOLE)]

@@ -11,6 +11,16 @@ export type Plotter = (name: string, svg: string) => string
 /** A plot that follows the reader's scheme, with names at the ends of its lines. */
 export const drawn = (plot: Plot): string => plotSvg({ ...plot, labels: 'ends' }, 'scheme')
 
+/** A line of a plot for each name, over the rows. */
+export const linesOf = <R>(
+  names: readonly string[],
+  rows: readonly R[],
+  at: (row: R) => number,
+  value: (row: R, i: number) => number | null | undefined,
+  ours = 'auto',
+): Plot['series'] =>
+  names.map((name, i) => ({ name, ours: name === ours, points: rows.map((r) => [at(r), value(r, i) ?? undefined] as const) }))
+
 /** Seconds that no plan of the graph can beat in this budget. */
 export type Bound = (graph: Graph, machine: Machine, budgetBytes: number) => number | null
 

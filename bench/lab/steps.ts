@@ -9,6 +9,7 @@ import { machineNamed } from '../../src/machine/machine'
 import { prepare } from '../../src/stage/prepare'
 import { zooEntry } from '../../src/zoo'
 import { type CompileOptions, compile } from '../../staging/compile'
+import { certain } from '../../staging/core/certain'
 import type { Graph } from '../../staging/graph/graph'
 import { replay } from '../../staging/memory/allocators/replay'
 import type { Plan } from '../../staging/plan/plan'
@@ -18,11 +19,7 @@ import { simulate } from '../../staging/sim/simulate'
 export const GIB = 1024 ** 3
 export const MIB = 1024 ** 2
 
-export const machine = (name: string): LocalMachine => {
-  const found = machineNamed(name, {})
-  if (isLeft(found)) throw new Error(JSON.stringify(found.left))
-  return found.right
-}
+export const machine = (name: string): LocalMachine => certain(name)(machineNamed(name, {}))
 
 /** A network of the zoo, or a step of several objectives, which has its own losses. */
 export const graphOf = (name: string, on: LocalMachine, batch: number, height: number, width = height): Graph | null => {

@@ -1,4 +1,4 @@
-// docs/reference/zoo.md: the networks of the package. In: models/, and the memory that `npm run bench:sizes` measured. Out: the page.
+// docs/reference/zoo.md: the networks of the package. In: models/, and the memory that `npm run bench -- sizes` measured. Out: the page.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
@@ -56,7 +56,7 @@ and shapes of every network with PyTorch, and outputs and gradients of networks 
 - **Smallest**: MiB of the smallest budget with a plan when the network was measured, on the simulated machine \`${from.machineOfThePlans}\`.
 - A dash at 4096²: the network takes no images of this size.
 
-\`npm run bench:sizes -- NETWORK\` measures the memory.${own < networks.length ? ` It has measured ${own} of ${networks.length} networks; the others have a dash.` : ''}
+\`npm run bench -- sizes NETWORK\` measures the memory.${own < networks.length ? ` It has measured ${own} of ${networks.length} networks; the others have a dash.` : ''}
 
 ${table(
   ['network', 'parameters', 'input', 'tiles along', 'in core', 'smallest', 'in core at 4096²', 'smallest at 4096²'],

@@ -25,7 +25,7 @@ export const availableBytes = (from: Reader = read): number =>
 
 /** The process's own memory beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
-/** The part of it that a training process uses: an estimate; it is 84 to 166 MiB in `npm run bench:process`. */
+/** The part of it that a training process uses: an estimate; it is 84 to 166 MiB in `npm run bench -- memory`. */
 export const CODE_BYTES = 160 * 1024 ** 2
 /** Several processes that train together have equal shares of their machine's memory. */
 export const deviceBytes = (

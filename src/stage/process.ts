@@ -1,5 +1,5 @@
 // The memory of a whole training process, before it runs. In: a plan and its machine. Out: bytes by use, and their sum; undefined if the device
-// has memory of its own. Invariant: all bytes come from the plan, except those of code, an estimate that `npm run bench:process` checks.
+// has memory of its own. Invariant: all bytes come from the plan, except those of code, an estimate that `npm run bench -- memory` checks.
 // Worked example, ResNet-18 in 124 MiB: 124 MiB on the device, 27 MiB of batches, 160 MiB of code: 311 MiB.
 import { bytesOf } from '../../staging/core/bytes'
 import { withWholeRows } from '../../staging/graph/bands'

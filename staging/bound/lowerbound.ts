@@ -10,7 +10,7 @@ import { leastSecondsOf, MOST_TIMES, programmeOf } from './programme'
 /** Returns multipliers of the rows, near the optimum for a good bound; undefined if the solver fails. */
 export type Solver = (programme: LinearProgramme) => ArrayLike<number> | undefined
 
-/** The most barriers. More of them raise no bound of bench:bounds by 0.5 %. */
+/** The most barriers. More of them raise no bound of `plans --suite bounds` by 0.5 %. */
 const MOST_BARRIERS = 12
 /** The most barriers times ops. This number takes one to two processor seconds. */
 const MOST_WORK = 4000

@@ -22,7 +22,7 @@ const MIB = 2 ** 20
 /** The upper bound of the step's time, as a multiple of the compute. A slower step is not below the bound either. */
 export const MOST_TIMES = 100
 
-/** The number of intervals after its own for which the programme follows a gradient. More of them raise no bound of bench:bounds by 0.1 %. */
+/** The number of intervals after its own for which the programme follows a gradient. More of them raise no bound of `plans --suite bounds` by 0.1 %. */
 const FOLLOWED = 2
 
 /**

@@ -137,19 +137,17 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
 const countsIn = (b: GraphBuilder, ops: readonly Op[], forward: number): ReadonlySet<Op> => {
   const maker = new Map<ValueId, Op>(ops.flatMap((op) => op.outs.map((v) => [v, op] as const)))
   const isFed = ({ role }: { readonly role: string }): boolean => role === 'input' || role === 'target'
-  const known = new Map<Op, boolean>()
-  const ofData = (op: Op): boolean => {
-    const is = known.get(op) ?? op.ins.every((v) => (maker.has(v) ? ofData(maker.get(v)!) : isFed(b.value(v as Ref))))
-    known.set(op, is)
-    return is
-  }
+  // In the order of the ops, not by recursion: networks are deeper than the stack.
+  const ofData = new Set<Op>()
+  for (const op of ops)
+    if (op.ins.every((v) => (maker.has(v) ? ofData.has(maker.get(v)!) : isFed(b.value(v as Ref))))) ofData.add(op)
   const counts = new Set<Op>()
   const add = (op: Op): void => {
     if (counts.has(op)) return
     counts.add(op)
     for (const v of op.ins) if (maker.has(v)) add(maker.get(v)!)
   }
-  for (const op of ops.slice(forward)) if (opDef(op.kind).outs[0]?.role === 'whole' && ofData(op)) add(op)
+  for (const op of ops.slice(forward)) if (opDef(op.kind).outs[0]?.role === 'whole' && ofData.has(op)) add(op)
   return counts
 }
 

@@ -1,7 +1,7 @@
 // timeout 400
 // The examples that learn, beside PyTorch: from the same weights and the same batches, the losses of the first steps. Rounding differences of two
 // processors grow from step to step: `fine-tune`, at a rate of 0.1 with momentum, is 1e-5 away after ten steps and 4e-4 after twenty. `npm run
-// bench:examples` compares the results of ten trainings.
+// bench -- learning` compares the results of ten trainings.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'

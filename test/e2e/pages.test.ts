@@ -194,7 +194,7 @@ const ELSEWHERE: readonly (readonly [begins: string, why: string])[] = [
   ['npm run build', 'npm test begins with it; the cuda plugin needs nvcc'],
   ['export SPILLWAY_', 'it sets a variable of the shell'],
   ['tensorboard', 'test/fixtures/check_tensorboard.py has TensorBoard read such files'],
-  ['cmake', 'it needs other versions of oneDNN; npm run bench:onednn builds them'],
+  ['cmake', 'it needs other versions of oneDNN; npm run bench -- onednn builds them'],
   ['scripts/gpu-', 'test/house/gpu-check.test.ts tries both'],
   ['node -r ./scripts/testing/typescript.js scripts/gen-ops.ts', 'npm run check -- op-table writes the same and compares'],
   ['python3 test/fixtures/', 'it needs PyTorch'],

@@ -394,4 +394,13 @@ test('the forward ops stay as they were', () => {
   assert.not(isLeft(trainingFrom(forward, y, options())), 'the forward graph is not changed by training it')
 })
 
+test('a network deeper than the stack of calls has gradients', () => {
+  const s = new Sketch([1, 3, 8, 8])
+  const depth = 20_000
+  let x = s.conv(s.image, 'conv', 4)
+  for (let i = 0; i < depth; i++) x = s.relu(x, `relu${i}`)
+  const g = must(trainingFrom(s.b.build(), x, options()))
+  assert.is(g.ops.filter((o) => o.kind === 'relu_bwd').length, depth)
+})
+
 test.run()
