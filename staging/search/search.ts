@@ -190,6 +190,12 @@ class Search {
     return best
   }
 
+  /** The rounds for which the calls do not suffice if layouts are as large as that of the current decisions. Their work goes to the start. */
+  private get roundsLost(): number {
+    const rounds = Math.floor(this.effort.calls / this.model.calls) - 1
+    return Math.max(0, Math.min(ROUNDS, ROUNDS - rounds))
+  }
+
   /** Anneals all seeds for a short time, and the best ones for longer. The model can be wrong far from a layout, so two are simulated. */
   private *begin(): Generator<Candidate, Found | null, number> {
     const { model } = this
@@ -202,9 +208,7 @@ class Search {
     for (const { decisions } of [...starts].sort((a, b) => a.seconds - b.seconds).slice(0, STARTS)) {
       if (best && this.calls > CALLS_OF_STARTS * this.effort.calls) break
       model.load(decisions)
-      // No round follows a layout that takes all calls. The start then gets the work of the rounds.
-      const isOnly = model.calls >= this.effort.calls
-      const plan = yield* this.round(isOnly ? START + ROUNDS * ROUND : START, HOT)
+      const plan = yield* this.round(START + ROUND * this.roundsLost, HOT)
       if (plan && (!best || plan.seconds < best.seconds)) best = plan
     }
     return best
