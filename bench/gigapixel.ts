@@ -1,6 +1,6 @@
 // `npm run bench -- planning --suite gigapixel`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a
 // machine that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice
-// that budget; bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
+// that budget, with its simulated step; bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
 import { isLeft } from 'fp-ts/Either'
 import { mib, mse, PAGE_BYTES, tryStage, zooEntry } from '../src'
 import { errorText } from '../src/errors/errors'
@@ -24,19 +24,22 @@ interface Planned {
   readonly budgetMiB: number
   readonly processorSeconds: number
   readonly processMiB: number
+  /** Of a plan, with the seconds of its simulated step. */
+  readonly strategy?: string
+  readonly stepSeconds?: number
 }
 interface Row {
   readonly network: Network
   readonly batch: number
   readonly smallest: Planned
-  readonly twice: Planned & { readonly strategy: string }
+  readonly twice: Planned
 }
 
 // The overloads want a model's own type: here it is any network.
 const anyStage = tryStage as (model: unknown, options: object) => ReturnType<typeof tryStage>
 const KIB_PER_MIB = 1024
 
-const planned = (network: Network, budgetMiB: number): Planned & { readonly strategy: string } => {
+const planned = (network: Network, budgetMiB: number): Planned => {
   const { build, loss = mse } = zooEntry(network)!
   const model = build([BATCHES[network], 3, SIDE, SIDE])
   if (isLeft(model)) throw new Error(network)
@@ -44,9 +47,15 @@ const planned = (network: Network, budgetMiB: number): Planned & { readonly stra
   const staged = anyStage(model.right, { loss, budget, machine: MACHINE })
   const refused = isLeft(staged) ? staged.left : undefined
   if (refused && refused.tag !== 'BudgetInfeasible') throw new Error(`${network}: ${errorText(refused)}`)
-  const smallest = refused && { budgetMiB: refused.smallestBytes / mib(1), strategy: '' }
+  const found = isLeft(staged)
+    ? { budgetMiB: refused!.smallestBytes / mib(1) }
+    : {
+        budgetMiB,
+        strategy: staged.right.plan.strategy,
+        stepSeconds: Number(staged.right.timeline.makespanSeconds.toFixed(1)),
+      }
   return {
-    ...(smallest ?? { budgetMiB, strategy: isLeft(staged) ? '' : staged.right.plan.strategy }),
+    ...found,
     processorSeconds: Number(processorSeconds().toFixed(1)),
     processMiB: Math.round(process.resourceUsage().maxRSS / KIB_PER_MIB),
   }
@@ -54,8 +63,8 @@ const planned = (network: Network, budgetMiB: number): Planned & { readonly stra
 
 const main = (): void => {
   for (const network of chosen(networks, process.argv.slice(2))) {
-    const one = (budget: number) => asked<ReturnType<typeof planned>>(ROOT, __filename, [network, String(budget)])
-    const { strategy: _, ...smallest } = one(0)
+    const one = (budget: number) => asked<Planned>(ROOT, __filename, [network, String(budget)])
+    const smallest = one(0)
     const row: Row = { network, batch: BATCHES[network], smallest, twice: one(2 * smallest.budgetMiB) }
     console.log(JSON.stringify(row))
     record('gigapixel', {
