@@ -1,6 +1,6 @@
 // `npm run bench -- planning --suite gigapixel`: planning the training of large images. In: networks of the zoo, or those named, at 16384x16384, on a
-// machine that is simulated. Out: the smallest budget, and processor seconds and memory of the process that finds it, and of one that plans for twice
-// that budget, with its simulated step; bench/results/gigapixel.json, where other networks stay unchanged. Invariant: a process plans once.
+// machine that is simulated. Out: bench/results/gigapixel.json, where other networks stay unchanged. It has the smallest budget and a plan for twice
+// that budget, with the seconds of its simulated step. Both have the processor seconds and the memory of a process. A process plans once.
 import { isLeft } from 'fp-ts/Either'
 import { mib, mse, PAGE_BYTES, tryStage, zooEntry } from '../src'
 import { errorText } from '../src/errors/errors'
@@ -24,7 +24,7 @@ interface Planned {
   readonly budgetMiB: number
   readonly processorSeconds: number
   readonly processMiB: number
-  /** Of a plan, with the seconds of its simulated step. */
+  /** The strategy and the step exist for plans, not for smallest budgets. */
   readonly strategy?: string
   readonly stepSeconds?: number
 }

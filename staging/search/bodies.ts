@@ -53,7 +53,7 @@ export interface LoopTotals extends Peak {
   readonly keeps: ReadonlySet<ValueId>
 }
 
-/** What each further band of rows adds, for rows that two bands both touch. */
+/** Seconds and bytes of a further band of rows, for rows that two bands both touch. */
 export interface Halo {
   /** Infinity if rows cannot be separated. */
   readonly seconds: number
@@ -83,7 +83,7 @@ export const haloOf = (p: Problem, r: LoopTotals, expands: boolean): Halo => {
 const sharedRows = (p: Problem, body: readonly Step[]): Halo => {
   let seconds = 0
   const last = new Map<ValueId, number>()
-  /** By op and value: the bytes beyond an even share. */
+  /** By op and value: the bytes of the largest band beyond an even share. */
   const shared = mapped(body, ({ op, slices }, k) => {
     const { anchor } = opDef(p.graph.ops[op]!.kind)
     const values = [...p.ins[op]!, ...p.outs[op]!]
