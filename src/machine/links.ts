@@ -1,7 +1,7 @@
 // The links between a device and its lower tier. In: measured or stated speeds, and their limits. Out: a plan's Link.
-import { statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { freeRoom } from '../files/places'
+import { statAt } from '../files/whole'
 import type { Link } from '../../staging/graph/machine'
 import type { Speeds } from './profile'
 import { availableBytes } from './memory'
@@ -22,7 +22,7 @@ export const linkAt = (speeds: Speeds, o: { readonly throttle?: number }): Link 
 
 /** The file system that a folder is on, or will be once it is made. */
 export const fileSystemOf = (folder: string): string => {
-  const stat = statSync(folder, { throwIfNoEntry: false })
+  const stat = statAt(folder)
   return stat ? `disk:${stat.dev}` : fileSystemOf(dirname(resolve(folder)))
 }
 

@@ -2,6 +2,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { basename, extname, join, resolve } from 'node:path'
+import { statAt } from '../../files/whole'
 import { numbered } from '../classes'
 import { LIST, readList } from '../lists'
 import { SLIDE } from './slide'
@@ -33,7 +34,7 @@ const OWN_KINDS = /\.(svs|btf|tf8|tf2|zarr)$/i
 
 /** Returns true for a slide, and for a folder of slides, whose names no other image has. */
 export const isSlide = (at: string): boolean => {
-  const stat = statSync(at, { throwIfNoEntry: false })
+  const stat = statAt(at)
   if (!stat?.isDirectory() || isZarr(at)) return stat !== undefined && OWN_KINDS.test(at)
   const holds = (folder: string): boolean => readdirSync(folder).some((name) => OWN_KINDS.test(name))
   return holds(at) || foldersIn(at).some((name) => holds(join(at, name)))

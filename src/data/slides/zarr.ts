@@ -1,19 +1,19 @@
 // OME-Zarr images (0.4 and 0.5) as slides. In: a folder, from its metadata alone the pyramid; then a rectangle of a level. Out: the levels, finest first;
 // the numbers of the rectangle, channels last. Invariant: metadata are untrusted: paths stay in the folder, sizes have limits; a rectangle decodes the
 // chunks that it touches, and no others.
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { type FileHandle, open as openFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { mapped } from '../../../staging/core/mapped'
 import { SpillwayException, usage } from '../../errors/errors'
+import { statAt } from '../../files/whole'
 import type { Region } from '../data'
 import type { Level, Pyramid, ZarrArray } from './tiff'
 
 /** Returns true for a folder with the name of an OME-Zarr image. */
-export const isZarr = (path: string): boolean =>
-  /\.zarr\/?$/i.test(path) && (statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false)
+export const isZarr = (path: string): boolean => /\.zarr\/?$/i.test(path) && (statAt(path)?.isDirectory() ?? false)
 
 const MOST_METADATA = 4 * 2 ** 20
 const MOST_LEVELS = 64
@@ -39,7 +39,7 @@ const asSizes = (u: unknown, what: string): readonly number[] => {
 
 const readJson = (folder: string, name: string): Json | undefined => {
   const file = join(folder, name)
-  const bytes = statSync(file, { throwIfNoEntry: false })?.size
+  const bytes = statAt(file)?.size
   if (bytes === undefined) return undefined
   if (bytes > MOST_METADATA) return refuse(`${name} has ${bytes} bytes; allowed: ${MOST_METADATA}`)
   try {

@@ -312,6 +312,7 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
   ],
   ['a missing argument', ['plan'], /missing required argument 'model'; use: spillway plan \[options\] <model>/],
   ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
+  ['data below a file', ['train', 'resnet20-cifar', `--data=${__filename}/nowhere`], /data file .*nowhere: no such file/],
   ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
   ['resume without a directory', ['train', 'resnet18', '--image', '64', '--device', 'null', '--resume'], /checkpoint directory/],
   ['steps that are none', ['train', 'resnet18', '--steps', '0'], /--steps: '0' is not a whole number of at least 1/],
