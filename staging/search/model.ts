@@ -626,7 +626,7 @@ export class Model {
       const t =
         Math.max(compute[i]!, moving) +
         (1 - overlap) * Math.min(compute[i]!, coming) +
-        Math.max(LACK / into, p.graphSeconds / movableBytes) * lack +
+        Math.max(LACK / into, p.graphSeconds / Math.max(1, movableBytes)) * lack +
         p.unplaced * lane.leaves[i]!
       lane.pass(i, free, t, due)
       far?.pass(i, free, t, due)
