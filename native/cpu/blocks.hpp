@@ -1,6 +1,7 @@
 // Sixteen channels side by side in a register, as floats. In and out: memory that holds floats or bf16; bf16 becomes floats when it is
 // read and rounded, to nearest even, when it is written.
 #pragma once
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +21,11 @@ constexpr int64_t block_width = 16;
 /// The compiler splits them where the machine is narrower.
 using Block = float __attribute__((vector_size(64)));
 using BlockBits = uint32_t __attribute__((vector_size(64)));
+using BlockLanes = int32_t __attribute__((vector_size(64)));
 using Bf16Block = uint16_t __attribute__((vector_size(32)));
+
+/// Each lane's number.
+constexpr BlockLanes own_lanes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 inline Block load_block(const float* from) {
   Block b;
@@ -31,6 +36,25 @@ inline Block load_block(const Bf16* from) {
   Bf16Block bits;
   std::memcpy(&bits, from, sizeof bits);
   return std::bit_cast<Block>(__builtin_convertvector(bits, BlockBits) << 16);
+}
+
+/// Eight of a block's lanes, as doubles.
+using HalfBlock = double __attribute__((vector_size(64)));
+/// The first half of the lanes, and the other.
+inline std::array<HalfBlock, 2> halves_of(const Block& b) {
+#ifdef __AVX512F__
+  const __m512d bits = std::bit_cast<__m512d>(b);
+  const auto doubles = [](__m256d half) { return std::bit_cast<HalfBlock>(_mm512_maskz_cvtps_pd(0xff, _mm256_castpd_ps(half))); };
+  return {doubles(_mm512_maskz_extractf64x4_pd(0xff, bits, 0)), doubles(_mm512_maskz_extractf64x4_pd(0xff, bits, 1))};
+#else
+  // Compilers widen four floats in one instruction.
+  using FourFloats = float __attribute__((vector_size(16)));
+  using FourDoubles = double __attribute__((vector_size(32)));
+  const auto fours = std::bit_cast<std::array<FourFloats, 4>>(b);
+  std::array<FourDoubles, 4> widened;
+  for (size_t i = 0; i < fours.size(); i++) widened[i] = __builtin_convertvector(fours[i], FourDoubles);
+  return std::bit_cast<std::array<HalfBlock, 2>>(widened);
+#endif
 }
 
 inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }

@@ -48,11 +48,21 @@ inline void add_to(double* sums, const Doubles& total) {
   std::memcpy(sums, &held, sizeof held);
 }
 inline void add_to(double* sums, const Floats& total) {
-  constexpr size_t width = sizeof(Doubles) / sizeof(double);
-  float lanes[sizeof(Floats) / sizeof(float)];
-  std::memcpy(lanes, &total, sizeof total);
-  for (size_t i = 0; i < std::size(lanes); i += width) add_to(sums + i, to_doubles(lanes + i));
+  const auto halves = halves_of(total);
+  for (size_t i = 0; i < halves.size(); i++) {
+    const HalfBlock held = read<HalfBlock>(sums + 8 * i) + halves[i];
+    std::memcpy(sums + 8 * i, &held, sizeof held);
+  }
 }
+
+/// The lanes from `from` on; those before are 0.
+inline Floats last_lanes(const Floats& v, int64_t from) { return own_lanes >= int32_t(from) ? v : Floats{}; }
+inline Doubles last_lanes(Doubles v, int64_t from) {
+  for (int64_t i = 0; i < from; i++) v[i] = 0;
+  return v;
+}
+inline float last_lanes(float v, int64_t) { return v; }
+inline double last_lanes(double v, int64_t) { return v; }
 
 inline int64_t sum_blocks(const View& v) { return std::min<int64_t>(v.dims[0] * v.dims[2], 32); }
 
@@ -72,90 +82,105 @@ struct Summands {
   const View* signs = nullptr;
 };
 
-/// A few pixels of one row, which are walked side by side: their terms meet in registers. `is_zero`: all of them are 0, and stay unread.
-struct Stretch {
-  int64_t row, from, to;
-  bool is_zero = false;
-};
-/// A sum of one operand has registers left for more.
+/// A few pixels of a row are walked side by side: their terms meet in registers. A sum of one operand has registers left for more.
 template <size_t N>
 constexpr int64_t stretch_pixels = N == 1 ? 8 : 4;
 
-/// One of the walked views, at the channel of a pixel. `line` prefetches the next contiguous run in memory order, because the
-/// walk over the channels of pixels has another order. Without it, memory gives a third of its rate.
+/// From the end of a stretch to the memory that is prefetched: the time of a few reads.
+constexpr int64_t ahead_bytes = 4096;
+
+/// Those pixels of one of the views, from its first channel on. `line` runs ahead in memory order and is prefetched, because the walk over
+/// the channels of pixels has another order. Without it, memory gives a third of its rate.
 template <class T>
-struct Walker {
-  const T* at;
-  int64_t step;
-  const T* line;
-  Walker() = default;
-  Walker(const View& v, Stretch s, int64_t channel, int64_t ahead)
-      : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel),
-        step(v.strides[3]),
-        line(at + ahead * step + (ahead - 1) * channel) {}
-  /// Zeros in place of a view's numbers.
-  static Walker zeros() {
-    static const std::array<T, block_width> held{};
-    Walker walker;
-    walker.at = walker.line = held.data();
-    walker.step = 0;
-    return walker;
-  }
-  template <class V>
-  void take(V& element, int64_t width) {
-    __builtin_prefetch(line);
-    line += width;
-    load(at, element);
-    at += step;
-  }
+struct Stretch {
+  const T* first = nullptr;
+  int64_t step = 0;
+  const T* line = nullptr;
 };
 
-/// Adds a stretch's terms for the channels from `first` of a part on, as many as V holds; the part's own begin at `from`.
-template <class T, class V, int64_t width, int Sums, size_t N, size_t K, bool Signed, class Term>
-void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
-                 const Term& term) {
-  std::array<Walker<T>, N> walkers;
-  walkers[0] = s.is_zero ? Walker<T>::zeros() : Walker<T>(part, s, first, stretch_pixels<N>);
-  for (size_t i = 1; i < N; i++) walkers[i] = Walker<T>(*of.whole[i - 1], s, from + first, stretch_pixels<N>);
+/// A stretch of all views. The channels of `whole` and of the sums begin with those of the part.
+template <class T, size_t N>
+struct Stretches {
+  std::array<Stretch<T>, N> of;
+  bool is_zero;           // the only element is 0 everywhere, and stays unread
+  const uint32_t* signs;  // of the first pixel, from its first channel on; or null
+  int64_t signs_step, pixels, from;
+};
+
+/// Adds a stretch's terms for the channels from `first` of a part on, as many as V holds. The `known` first of them are in the sums
+/// already.
+template <class V, int Sums, bool Signed, class T, size_t N, size_t K, class Term>
+[[gnu::always_inline]] inline void add_stretch(Stretches<T, N>& stretch, const std::array<const float*, K>& constants_at, int64_t first,
+                                               int64_t known, int64_t channels, double* sums, const Term& term) {
+  constexpr int64_t width = sizeof(V) / (std::is_same_v<V, double> || std::is_same_v<V, Doubles> ? sizeof(double) : sizeof(float));
+  const int64_t channel = stretch.from + first;
+  std::array<Stretch<T>, N> at = stretch.of;
+  for (size_t i = 0; i < N; i++) at[i].first += stretch.is_zero ? 0 : i == 0 ? first : channel;
   std::array<V, K> constants;
-  for (size_t i = 0; i < K; i++) load(of.constants[i] + from + first, constants[i]);
+  for (size_t i = 0; i < K; i++) load(constants_at[i] + channel, constants[i]);
   std::array<V, Sums> totals{};
-  for (int64_t w = s.from; w < s.to; w++) {
+  for (int64_t w = 0; w < stretch.pixels; w++) {
     std::array<V, N> elements;
-    for (size_t i = 0; i < N; i++) walkers[i].take(elements[i], width);
+    for (size_t i = 0; i < N; i++) {
+      __builtin_prefetch(at[i].line + w * width);
+      load(at[i].first + w * at[i].step, elements[i]);
+    }
     const std::array<V, Sums> terms = [&] {
       if constexpr (Signed)
-        return term(elements, constants,
-                    signs_at(pixel_of<uint32_t>(*of.signs, s.row / part.dims[2], s.row % part.dims[2], w), from + first));
+        return term(elements, constants, signs_at<V>(stretch.signs + w * stretch.signs_step, channel));
       else
         return term(elements, constants);
     }();
     for (int t = 0; t < Sums; t++) totals[t] += terms[t];
   }
-  for (int t = 0; t < Sums; t++) add_to(sums + t * channels + from + first, totals[t]);
+  for (size_t i = 0; i < N; i++) stretch.of[i].line += stretch.pixels * width;
+  for (int t = 0; t < Sums; t++) add_to(sums + t * channels + channel, known ? last_lanes(totals[t], known) : totals[t]);
 }
 
 template <class T, class Element, int Sums, size_t N, size_t K, bool Signed, class Term>
 void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, double* sums, const Term& term, const Outside* outside) {
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
-  const int64_t pixels = of.parts[0].dims[3];
+  static constexpr std::array<T, width> zeros{};
+  const int64_t rows = of.parts[0].dims[2], pixels = of.parts[0].dims[3], image = row / rows, h = row % rows;
+  const auto start = [&](const View& v) { return Stretch<T>{pixel_of<T>(v, image, h, 0), v.strides[3]}; };
+  std::array<Stretch<T>, N> rows_of;
+  for (size_t i = 1; i < N; i++) rows_of[i] = start(*of.whole[i - 1]);
   OutsideRow is_outside(outside, row);
   for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels<N>) {
     const int64_t end = std::min(pixels, pixel + stretch_pixels<N>);
     int64_t unread = pixel;
     while (unread < end && is_outside(unread)) unread++;
-    const Stretch stretch{row, pixel, end, unread == end};
+    const bool is_zero = unread == end;
     // A gradient of 0 adds nothing.
-    if (N > 1 && stretch.is_zero) continue;
+    if (N > 1 && is_zero) continue;
     int64_t from = 0;
     for (uint32_t i = 0; i < of.parts.count; i++) {
       const View& part = of.parts[i];
-      int64_t first = 0;
-      for (; first + width <= part.dims[1]; first += width)
-        add_stretch<T, Lanes, width, Sums>(of, part, from, stretch, first, channels, sums, term);
-      for (; first < part.dims[1]; first++) add_stretch<T, Element, 1, Sums>(of, part, from, stretch, first, channels, sums, term);
-      from += part.dims[1];
+      const int64_t held = part.dims[1];
+      Stretches<T, N> stretch{{}, is_zero, nullptr, 0, end - pixel, from};
+      rows_of[0] = start(part);
+      for (size_t k = 0; k < N; k++) {
+        const auto& [first, step, line] = rows_of[k];
+        const T* const at = first + pixel * step;
+        stretch.of[k] = {at, step, at + stretch_pixels<N> * step + ahead_bytes / int64_t(sizeof(T))};
+      }
+      if (is_zero) stretch.of[0] = {zeros.data(), 0, zeros.data()};
+      if constexpr (Signed) {
+        stretch.signs = pixel_of<uint32_t>(*of.signs, image, h, pixel);
+        stretch.signs_step = of.signs->strides[3];
+      }
+      const auto add = [&]<class V>(V, int64_t first, int64_t known) {
+        add_stretch<V, Sums, Signed>(stretch, of.constants, first, known, channels, sums, term);
+      };
+      if (held < width) {
+        for (int64_t first = 0; first < held; first++) add(Element{}, first, 0);
+      } else {
+        int64_t first = 0;
+        for (; first + width <= held; first += width) add(Lanes{}, first, 0);
+        if (first < held) add(Lanes{}, held - width, width - (held - first));
+      }
+      from += held;
     }
   }
 }

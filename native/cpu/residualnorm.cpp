@@ -86,7 +86,7 @@ struct BnAddReluBackwardData : Affine<4> {
       T *const dshortcut = at<T>(dshortcut_view, row, w), *const dx = at<T>(dx_view, row, w);
       const uint32_t* const signs = at<uint32_t>(signs_view, row, w);
       each_block(0, channels, [&]<class V>(V, int64_t ch) {
-        const V dz = passed(signs_at(signs, ch), slope, load_as<V>(dy + ch));
+        const V dz = passed(signs_at<V>(signs, ch), slope, load_as<V>(dy + ch));
         const V deviation = load_as<V>(x + ch) - load_as<V>(n.mean + ch);
         store_as(dshortcut + ch, dz);
         store_as(dx + ch, load_as<V>(n.scale + ch) * (dz - load_as<V>(g.offset + ch) - deviation * load_as<V>(g.tilt + ch)));

@@ -30,9 +30,13 @@ inline Block by_signs(uint32_t bits, const Block& above, const Block& below) {
 }
 inline float by_signs(uint32_t bits, float above, float below) { return bits & 1 ? above : below; }
 
-/// The bits from a channel on.
-inline uint32_t signs_at(const uint32_t* words, int64_t channel) {
-  return words[channel / ops::SIGNS_PER_WORD] >> (channel % ops::SIGNS_PER_WORD);
+/// The bits of a block's channels, or of one, from a channel on. They may begin in one word and end in the next.
+template <class V>
+uint32_t signs_at(const uint32_t* words, int64_t channel) {
+  const int64_t word = channel / ops::SIGNS_PER_WORD, passed = channel % ops::SIGNS_PER_WORD;
+  const uint32_t bits = words[word] >> passed;
+  if (std::is_same_v<V, float> || passed + block_width <= ops::SIGNS_PER_WORD) return bits;
+  return bits | words[word + 1] << (ops::SIGNS_PER_WORD - passed);
 }
 
 /// dz from dy: what the rectifier of this slope lets through.
