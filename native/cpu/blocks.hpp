@@ -40,22 +40,40 @@ inline Block load_block(const Bf16* from) {
 
 /// Eight of a block's lanes, as doubles.
 using HalfBlock = double __attribute__((vector_size(64)));
-/// The first half of the lanes, and the other.
-inline std::array<HalfBlock, 2> halves_of(const Block& b) {
+inline std::array<HalfBlock, 2> widened(const Block& b) {
 #ifdef __AVX512F__
   const __m512d bits = std::bit_cast<__m512d>(b);
   const auto doubles = [](__m256d half) { return std::bit_cast<HalfBlock>(_mm512_maskz_cvtps_pd(0xff, _mm256_castpd_ps(half))); };
   return {doubles(_mm512_maskz_extractf64x4_pd(0xff, bits, 0)), doubles(_mm512_maskz_extractf64x4_pd(0xff, bits, 1))};
 #else
-  // Compilers widen four floats in one instruction.
+  // Compilers convert four lanes in one instruction.
   using FourFloats = float __attribute__((vector_size(16)));
   using FourDoubles = double __attribute__((vector_size(32)));
   const auto fours = std::bit_cast<std::array<FourFloats, 4>>(b);
-  std::array<FourDoubles, 4> widened;
-  for (size_t i = 0; i < fours.size(); i++) widened[i] = __builtin_convertvector(fours[i], FourDoubles);
-  return std::bit_cast<std::array<HalfBlock, 2>>(widened);
+  std::array<FourDoubles, 4> doubles;
+  for (size_t i = 0; i < fours.size(); i++) doubles[i] = __builtin_convertvector(fours[i], FourDoubles);
+  return std::bit_cast<std::array<HalfBlock, 2>>(doubles);
 #endif
 }
+inline std::array<double, 1> widened(float f) { return {double(f)}; }
+
+inline Block narrowed(const std::array<HalfBlock, 2>& halves) {
+#ifdef __AVX512F__
+  using EightFloats = float __attribute__((vector_size(32)));
+  const auto floats = [](const HalfBlock& half) {
+    return std::bit_cast<EightFloats>(_mm512_maskz_cvtpd_ps(0xff, std::bit_cast<__m512d>(half)));
+  };
+  return __builtin_shufflevector(floats(halves[0]), floats(halves[1]), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  using FourFloats = float __attribute__((vector_size(16)));
+  using FourDoubles = double __attribute__((vector_size(32)));
+  const auto doubles = std::bit_cast<std::array<FourDoubles, 4>>(halves);
+  std::array<FourFloats, 4> fours;
+  for (size_t i = 0; i < fours.size(); i++) fours[i] = __builtin_convertvector(doubles[i], FourFloats);
+  return std::bit_cast<Block>(fours);
+#endif
+}
+inline float narrowed(const std::array<double, 1>& d) { return float(d[0]); }
 
 inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
 /// The bits of the nearest bf16.

@@ -48,7 +48,7 @@ inline void add_to(double* sums, const Doubles& total) {
   std::memcpy(sums, &held, sizeof held);
 }
 inline void add_to(double* sums, const Floats& total) {
-  const auto halves = halves_of(total);
+  const auto halves = widened(total);
   for (size_t i = 0; i < halves.size(); i++) {
     const HalfBlock held = read<HalfBlock>(sums + 8 * i) + halves[i];
     std::memcpy(sums + 8 * i, &held, sizeof held);

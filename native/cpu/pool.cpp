@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/runs.hpp"
+#include "cpu/channel_maps.hpp"
+#include "cpu/channel_sums.hpp"
 #include "cpu/stripes.hpp"
+#include "cpu/tile_product.hpp"
 #include "cpu/zeros.hpp"
 
 namespace spillway::cpu {
@@ -219,25 +221,27 @@ struct AvgPoolBackward : GatheringKernel {
   }
 };
 
-/// A thread owns a group of channels of one image and sums its pixels in order, in double.
+/// A thread owns some channels of one image and sums its pixels in order, in double.
 struct GlobalAvgPool : PlainKernel {
   template <class T>
   static void run(const KernelCall& c) {
-    constexpr int64_t group = 16;
+    constexpr int64_t most = 2048;
     const View &x = c.ins[0], &y = c.outs[0];
+    // Long runs of memory, if there are enough images for all threads.
+    const int64_t parts = over(use_threads(), x.dims[0]), group = std::min(most, rounded_up(over(x.dims[1], parts), block_width));
     const double count = double(GlobalAvgPoolAttrs::read(c.attrs).count);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t b = 0; b < x.dims[0]; b++)
       for (int64_t first = 0; first < x.dims[1]; first += group) {
-        const int64_t width = std::min(group, x.dims[1] - first);
-        double sum[group] = {};
+        const int64_t channels = std::min(group, x.dims[1] - first);
+        double sum[most];
+        std::fill_n(sum, channels, 0.0);
         for (int64_t h = 0; h < x.dims[2]; h++)
           for (int64_t w = 0; w < x.dims[3]; w++) {
-            const T* pixel = pixel_of<T>(x, b, h, w) + first;
-#pragma omp simd
-            for (int64_t ch = 0; ch < width; ch++) sum[ch] += double(pixel[ch]);
+            const T* const pixel = pixel_of<T>(x, b, h, w) + first;
+            each_block(0, channels, [&]<class V>(V, int64_t ch) { add_to(sum + ch, load_as<V>(pixel + ch)); });
           }
-        for (int64_t ch = 0; ch < width; ch++) pixel_of(y, b, 0, 0)[first + ch] = float(sum[ch] / count);
+        for (int64_t ch = 0; ch < channels; ch++) pixel_of(y, b, 0, 0)[first + ch] = float(sum[ch] / count);
       }
   }
 };
